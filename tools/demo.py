@@ -1,0 +1,112 @@
+"""Run notebooks/quickstart.ipynb in a real kernel, print the cache table, and write the HTML reports.
+
+    python tools/demo.py [FOLDER]
+
+The reports go to FOLDER, `reports/` by default: `quickstart.html` is the executed notebook, `inspector.html` what the
+inspector shows at its end.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbconvert import HTMLExporter
+from nbformat.v4 import new_code_cell
+from rich.console import Console
+
+ROOT = Path(__file__).resolve().parent.parent
+NOTEBOOK = ROOT / "notebooks" / "quickstart.ipynb"
+
+COUNTS = ("compiles", "recompiles", "eager_calls", "graph_breaks")
+# Expressions only: a probe leaves no name behind.
+COUNT = f'print(*(getattr(__import__("ipy_dynwrap").cache_info(), name) for name in {COUNTS}))'
+EXPORT = "get_ipython().run_line_magic('dynwrap', 'export ' + {file!r})"
+TABLE = 'print(__import__("ipy_dynwrap.inspector.text", fromlist="text").short(__import__("ipy_dynwrap").cache_info()))'
+
+
+@dataclass(frozen=True)
+class Run:
+    """An executed notebook.
+
+    Parameters
+    ----------
+    notebook
+        With its outputs.
+    counts
+        What each code cell added to the counts of `CacheInfo`, by cell id.
+    table
+        The cache at the end, as text.
+    """
+
+    notebook: nbformat.NotebookNode
+    counts: dict[str, dict[str, int]]
+    table: str
+
+
+def execute(path: Path, progress: Callable[[str], object], export: Path | None = None) -> Run:
+    """Execute a notebook in a kernel of its own.
+
+    Parameters
+    ----------
+    path
+        The notebook; the file is not changed.
+    progress
+        Called with the id of each code cell before it runs.
+    export
+        Where the inspector's page is written at the end, if anywhere.
+
+    Raises
+    ------
+    nbclient.exceptions.CellExecutionError
+        When a cell fails.
+    """
+    notebook = nbformat.read(path, as_version=4)
+    client = NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(path.parent)}})
+
+    def ask(source: str) -> str:
+        # Without a place in the history, or the cells' numbers would not be the ones that a reader gets.
+        cell = client.execute_cell(new_code_cell(source), 0, store_history=False)
+        return "".join(output.get("text", "") for output in cell.outputs)
+
+    counts = {}
+    before = dict.fromkeys(COUNTS, 0)
+    with client.setup_kernel():
+        for index, cell in enumerate(notebook.cells):
+            if cell.cell_type != "code":
+                continue
+            progress(cell.id)
+            client.execute_cell(cell, index)
+            now = dict(zip(COUNTS, map(int, ask(COUNT).split()), strict=True))
+            counts[cell.id] = {name: now[name] - before[name] for name in COUNTS}
+            before = now
+        table = ask(TABLE)
+        if export is not None:
+            ask(EXPORT.format(file=str(export)))
+    return Run(notebook, counts, table)
+
+
+def main(folder: Path) -> None:
+    """Write the reports into `folder`, and say on the terminal what happened."""
+    console = Console()
+    folder.mkdir(parents=True, exist_ok=True)
+    started = time.monotonic()
+    with console.status("Starting a kernel") as status:
+        run = execute(NOTEBOOK, lambda cell: status.update(f"Running cell {cell!r}"), folder / "inspector.html")
+    report = folder / "quickstart.html"
+    report.write_text(HTMLExporter().from_notebook_node(run.notebook)[0], encoding="utf-8")
+
+    console.print(f"{NOTEBOOK.relative_to(ROOT)} ran in {time.monotonic() - started:.0f} s\n", highlight=False)
+    print(run.table)
+    for file in (report, folder / "inspector.html"):
+        print(f"{file}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "reports")
