@@ -8,7 +8,6 @@ inspector shows at its end.
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable
