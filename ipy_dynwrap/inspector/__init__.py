@@ -1,0 +1,53 @@
+"""Views of the wrapper cache: a widget, static HTML, plain text, and what a cell shows of its own.
+
+========================  =============================================================
+`inspector`               the live widget
+`show_report`             the line under a cell
+`live_line`               what compiles right now
+`html.page`, `html.table` HTML without script
+`text.render`             for a terminal
+========================  =============================================================
+
+A view reads snapshots and records only. Importing this package imports none of the front ends' libraries.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .live import live_line
+from .summary import show_report
+
+if TYPE_CHECKING:
+    from .feed import Feed
+    from .widget import Inspector
+
+__all__ = ["inspector", "live_line", "show_report"]
+
+_feed: Feed | None = None
+
+
+def inspector() -> Inspector:
+    """Return the widget that shows every wrapper, live.
+
+    Display it (as the last expression of a cell); it follows what later cells do.
+    """
+    from .. import cache_info, state
+    from .feed import Feed
+    from .widget import Inspector
+
+    global _feed
+    if _feed is None:
+        _feed = Feed(state.log)
+    return Inspector(cache_info, _reset_one, _feed)
+
+
+def _reset_one(name: str) -> None:
+    """Drop the entries of the wrapper called `name`, on the thread that answers the browser."""
+    from .. import reset
+    from ..region import any_open
+
+    # Torch must not lose the entries of a frame that it may be looking through.
+    if any_open():
+        raise RuntimeError("Not now: a cell runs compiled code. Reset again when it is done.")
+    reset(name)

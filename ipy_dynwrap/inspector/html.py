@@ -1,0 +1,141 @@
+"""The views in HTML without script: for saved notebooks, nbconvert, GitHub, and a page of its own.
+
+Styles are attributes of the elements: what shows a notebook often drops `<style>`, and never lets a page's style
+leak into another's. Colours are translucent or inherited, so that light and dark pages both work.
+"""
+
+from __future__ import annotations
+
+from html import escape
+
+from ..snapshot import CacheInfo, EntryInfo, WrapperInfo
+from . import text, words
+
+__all__ = ["page", "table"]
+
+_GREY = "rgba(128, 128, 128, 0.35)"
+_TABLE = "border-collapse: collapse; font-size: 0.92em; width: 100%"
+_LEFT = f"text-align: left; vertical-align: top; padding: 4px 10px 4px 0; border-bottom: 1px solid {_GREY}"
+_RIGHT = _LEFT.replace("left", "right", 1) + "; white-space: nowrap"
+# The details belong to the row above them.
+_JOINED = f"border-bottom: 1px solid {_GREY}; text-align: left; padding: 0 0 6px 1.2em"
+_STATE_COLOURS = {"compiled": "#2e9e5b", "at limit": "#d64545", "eager": "#c98a1b", "skipped": "#c98a1b"}
+
+_HEADS = (
+    ("target", _LEFT),
+    ("state", _LEFT),
+    ("entries", _RIGHT),
+    ("calls", _RIGHT),
+    ("hits", _RIGHT),
+    ("eager", _RIGHT),
+    ("compiles", _RIGHT),
+    ("again", _RIGHT),
+    ("compile time", _RIGHT),
+    ("last reason", _LEFT),
+)
+_ENTRY_HEADS = (
+    ("entry", _LEFT),
+    ("hits", _RIGHT),
+    ("run time", _RIGHT),
+    ("compile time", _RIGHT),
+    ("asked for in", _LEFT),
+    ("reason", _LEFT),
+)
+
+
+def table(info: CacheInfo, limit: int | None = None) -> str:
+    """Return `info` as an HTML fragment.
+
+    Parameters
+    ----------
+    info
+        What to show.
+    limit
+        How many wrappers at most; all of them by default.
+
+    Returns
+    -------
+    str
+        The sums, and a table of the wrappers whose entries unfold. Everything that comes from the user is escaped.
+    """
+    if not info.wrappers:
+        return f"<p>{escape(text.EMPTY)}</p>"
+    more = 0 if limit is None else len(info.wrappers) - limit
+    return "".join(
+        [
+            f'<p style="margin: 0 0 6px">{escape(words.sums(info))}</p>',
+            f'<div style="overflow-x: auto"><table style="{_TABLE}">{_head(_HEADS)}<tbody>',
+            *(_wrapper(wrapper) for wrapper in info.wrappers[:limit]),
+            "</tbody></table></div>",
+            f"<p>and {words.count(more, 'more wrapper')}</p>" if more > 0 else "",
+        ]
+    )
+
+
+def page(info: CacheInfo, title: str = "ipy_dynwrap: compiled code of this session") -> str:
+    """Return `info` as a complete HTML page that needs nothing else."""
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width">\n<meta name="color-scheme" content="light dark">\n'
+        f"<title>{escape(title)}</title>\n"
+        "<style>body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 1200px; padding: 0 1em }"
+        "</style>\n</head>\n<body>\n"
+        f'<h1 style="font-size: 1.3em">{escape(title)}</h1>\n{table(info)}\n</body>\n</html>\n'
+    )
+
+
+def _head(heads: tuple[tuple[str, str], ...]) -> str:
+    cells = "".join(f'<th scope="col" style="{style}; white-space: nowrap">{title}</th>' for title, style in heads)
+    return f"<thead><tr>{cells}</tr></thead>"
+
+
+def _cells(values: list[str], heads: tuple[tuple[str, str], ...]) -> str:
+    return "".join(f'<td style="{style}">{value}</td>' for value, (_, style) in zip(values, heads, strict=True))
+
+
+def _wrapper(wrapper: WrapperInfo) -> str:
+    colour = _STATE_COLOURS.get(wrapper.state, "inherit")
+    values = [
+        f'<b>{_text(wrapper.target)}</b> <span style="opacity: 0.65">{_text(wrapper.kind)}</span>'
+        + (f'<br><code style="opacity: 0.8">{_text(words.key(wrapper))}</code>' if wrapper.key else ""),
+        f'<span style="color: {colour}; white-space: nowrap">● {_text(wrapper.state)}</span>',
+        f"{len(wrapper.entries)} of {wrapper.limit}",
+        f"{wrapper.calls:,}",
+        words.hits(wrapper),
+        f"{wrapper.eager_calls:,}",
+        f"{wrapper.compiles:,}",
+        f"{wrapper.recompiles:,}",
+        words.duration(wrapper.compile_seconds),
+        _text(wrapper.last_reason or ""),
+    ]
+    row = f"<tr>{_cells(values, _HEADS)}</tr>".replace(f"; border-bottom: 1px solid {_GREY}", "")
+    return f'{row}<tr><td colspan="{len(_HEADS)}" style="{_JOINED}">{_details(wrapper)}</td></tr>'
+
+
+def _details(wrapper: WrapperInfo) -> str:
+    facts = [("wrapper", wrapper.name), ("options", wrapper.options), *wrapper.key.items()]
+    lines = "".join(
+        f"<div><span style='opacity: 0.65'>{_text(name)}</span> <code>{_text(value)}</code></div>"
+        for name, value in facts
+        if value
+    )
+    if wrapper.entries:
+        rows = "".join(f"<tr>{_cells(_entry(entry), _ENTRY_HEADS)}</tr>" for entry in wrapper.entries)
+        lines += f'<table style="{_TABLE}; margin-top: 4px">{_head(_ENTRY_HEADS)}<tbody>{rows}</tbody></table>'
+    label = words.count(len(wrapper.entries), "entry")
+    return f'<details><summary style="opacity: 0.65; cursor: pointer">{label}</summary>{lines}</details>'
+
+
+def _entry(entry: EntryInfo) -> list[str]:
+    return [
+        _text(text.entry_name(entry)),
+        f"{entry.hits:,}",
+        words.duration(entry.run_seconds),
+        words.duration(entry.compile_seconds),
+        _text(words.place(entry)),
+        _text(entry.reason or "first compilation"),
+    ]
+
+
+def _text(value: str) -> str:
+    return escape(words.arrow(words.cut(words.printable(value))))

@@ -1,0 +1,54 @@
+"""The line under a cell."""
+
+from __future__ import annotations
+
+import sys
+from html import escape
+
+from ..snapshot import Report
+from . import words
+
+__all__ = ["bundle", "show_report"]
+
+_HINT = "%dynwrap shows more"
+_LINE = "font-size: 0.92em; line-height: 1.6;"
+
+
+def bundle(report: Report) -> dict[str, str] | None:
+    """Return the summary of `report` as a MIME bundle; None if there is nothing to say."""
+    summary = words.summary(report)
+    notices = [words.printable(notice) for notice in report.notices]
+    if not summary and not notices:
+        return None
+    # Everything is said already where nothing compiled again and nothing is noteworthy.
+    hint = _HINT if notices or report.recompiles else ""
+    first = f"{summary}  ({hint})" if summary and hint else summary or hint
+    plain = "\n".join([first, *(f"  ! {notice}" for notice in notices)])
+
+    parts = [
+        f'<span style="opacity: 0.8">{escape(words.arrow(summary))}</span>' if summary else "",
+        f'<span style="opacity: 0.55">{escape(hint)}</span>' if hint else "",
+    ]
+    lines = [f'<div style="{_LINE}">{" &nbsp; ".join(filter(None, parts))}</div>']
+    lines += [
+        f'<div style="{_LINE} border-left: 3px solid #e0a030; padding-left: 0.6em">{escape(words.arrow(notice))}</div>'
+        for notice in notices
+    ]
+    return {"text/plain": plain, "text/html": "".join(lines)}
+
+
+def show_report(report: Report) -> None:
+    """Show the summary of `report` under the cell that runs; nothing outside IPython.
+
+    Parameters
+    ----------
+    report
+        What happened in the cell's region.
+    """
+    if "IPython" not in sys.modules:
+        return
+    from IPython import get_ipython
+
+    shell, data = get_ipython(), bundle(report)
+    if shell is not None and data is not None:
+        shell.display_pub.publish(data)

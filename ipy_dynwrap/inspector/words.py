@@ -1,0 +1,145 @@
+"""Numbers and records in words: the only place that the views take their wording from."""
+
+from __future__ import annotations
+
+from ..events import CompileStarted
+from ..snapshot import CacheInfo, EntryInfo, Report, WrapperInfo
+
+__all__ = [
+    "arrow",
+    "compiling",
+    "count",
+    "cut",
+    "duration",
+    "hits",
+    "key",
+    "place",
+    "printable",
+    "summary",
+    "summary_hits",
+    "sums",
+]
+
+# A summary is one line: it names this many reasons, and counts the others.
+_REASONS_SHOWN = 2
+
+
+def count(number: int, noun: str) -> str:
+    """Return ``"1 call"``, ``"1,200 calls"``."""
+    if number == 1:
+        return f"1 {noun}"
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {plural}"
+
+
+def duration(seconds: float) -> str:
+    """Return a wall time with about two digits that matter: ``"3.2 s"``, ``"48 ms"``, ``"2 min 5 s"``."""
+    if seconds >= 59.5:
+        minutes, rest = divmod(round(seconds), 60)
+        return f"{minutes} min {rest} s"
+    if seconds >= 9.95:
+        return f"{seconds:.0f} s"
+    if seconds >= 0.9995:
+        return f"{seconds:.1f} s"
+    if seconds >= 0.00995:
+        return f"{seconds * 1e3:.0f} ms"
+    if seconds >= 0.0009995:
+        return f"{seconds * 1e3:.1f} ms"
+    return f"{seconds * 1e6:.0f} µs" if seconds > 0 else "0 s"
+
+
+def printable(text: str) -> str:
+    """Return `text` on one line, with what a terminal would obey (escape sequences, line ends) made visible."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def cut(text: str, length: int = 300) -> str:
+    """Return `text`, shortened to `length` characters: an attribute's value may be of any size."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def arrow(text: str) -> str:
+    """Return a reason for a view that has a font: ``4 -> 5`` with an arrow."""
+    return text.replace(" -> ", " → ")
+
+
+def place(entry: EntryInfo) -> str:
+    """Return where the call was that compiled `entry`: ``"cell 3, line 2"``; empty if that is not known."""
+    line = "" if entry.line is None else f"line {entry.line}"
+    return line if entry.cell is None else ", ".join(filter(None, (f"cell {entry.cell}", line)))
+
+
+def key(wrapper: WrapperInfo) -> str:
+    """Return the key fields and values that lead to `wrapper`: what tells it from others of the same target."""
+    return printable(", ".join(f"{field} = {value}" for field, value in wrapper.key.items()))
+
+
+def hits(wrapper: WrapperInfo) -> str:
+    """Return the hits with their share of the calls: ``"118 (98 %)"``."""
+    if not wrapper.calls:
+        return f"{wrapper.hits:,}"
+    # Rounded down: 100 % means all.
+    return f"{wrapper.hits:,} ({100 * wrapper.hits // wrapper.calls} %)"
+
+
+def sums(info: CacheInfo) -> str:
+    """Return the sums of `info` on one line."""
+    parts = [count(len(info.wrappers), "wrapper")]
+    if info.compiles:
+        again = f" ({info.recompiles:,} again)" if info.recompiles else ""
+        parts.append(f"{count(info.compiles, 'compilation')}{again} in {duration(info.compile_seconds)}")
+    if info.calls:
+        parts.append(count(info.calls, "call"))
+    if info.eager_calls:
+        parts.append(f"{info.eager_calls:,} eager")
+    if info.graph_breaks:
+        parts.append(count(info.graph_breaks, "graph break"))
+    return " · ".join(parts)
+
+
+def summary_hits(report: Report) -> int | None:
+    """Return the calls that compiled nothing and were not eager.
+
+    None where a graph break lets one call compile several graphs: the counts of `report` do not tell then.
+    """
+    return None if report.graph_breaks else max(0, report.calls - report.compiles - report.eager_calls)
+
+
+def summary(report: Report) -> str:
+    """Return the line under a cell; empty if nothing was called and nothing compiled."""
+    parts = []
+    if report.compiles:
+        text = f"compiled {count(report.compiles, 'graph')} in {duration(report.compile_seconds)}"
+        if report.recompiles:
+            text += f" ({report.recompiles:,} again{_because(report.reasons)})"
+        parts.append(text)
+    if report.calls:
+        hit = summary_hits(report)
+        parts.append(
+            ", ".join(
+                [count(report.calls, "call")]
+                + ([] if hit is None else [count(hit, "hit")])
+                + [f"{report.eager_calls:,} eager"]
+            )
+        )
+    if report.graph_breaks:
+        parts.append(count(report.graph_breaks, "graph break"))
+    return " · ".join(parts)
+
+
+def _because(reasons: tuple[str, ...]) -> str:
+    if not reasons:
+        return ""
+    more = len(reasons) - _REASONS_SHOWN
+    shown = "; ".join(printable(reason) for reason in reasons[:_REASONS_SHOWN])
+    return f": {shown}" + (f"; and {count(more, 'more reason')}" if more > 0 else "")
+
+
+def compiling(event: CompileStarted) -> str:
+    """Return what is compiled and why: ``"compiling Net.forward (0/1): x.shape[0] 4 -> 5"``."""
+    text = f"compiling {event.target} ({event.compile_id})"
+    if event.frame.startswith("torch_dynamo_resume_in"):
+        text += ", after a graph break"
+    if event.reasons:
+        text += f": {event.reasons[0]}"
+    return printable(text)
