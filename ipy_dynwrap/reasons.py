@@ -1,0 +1,477 @@
+"""Why torch compiled again, in words.
+
+TorchDynamo says which guard failed, in the words of its guards: ``0/1: target.k == 2  # def forward(...``. The user
+wants to know what changed: ``self.k 2 -> 3``.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ipy_dynwrap.naming import STATE, Naming, keys_of, parse, reader
+from ipy_dynwrap.showing import line, literal, shown, type_name
+
+__all__ = ["Naming", "advice", "describe", "reader"]
+
+_PREFIX = re.compile(r"\s*(?:!?\d+/)?\[?(?:\d+/\d+(?:_\d+)?|None)\]?:\s+")
+_STACK = "\nUser stack trace:"
+_CELL = re.compile(r'HINT: guard on "([^"]+)"')
+_TENSOR = re.compile(r"tensor '(?P<source>.+?)' (?P<what>.+? mismatch.*)", re.DOTALL)
+_IDENTITY = re.compile(
+    r"___check_(?P<check>type_id|obj_id|fake_script_type)\((?P<source>.+), \d+\), type=(?P<type>.+)", re.DOTALL
+)
+_HOOKS = re.compile(r"(?P<owner>.+)\._(?P<scope>global_)?(?P<when>forward|backward)(?P<pre>_pre)?_hooks(?P<rest>.*)")
+_INTEGER_ATTRIBUTE = "integer attributes of the nn.Module to be static"
+
+_DTYPES = {
+    "Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Byte": "uint8",
+    "Char": "int8", "Short": "int16", "Int": "int32", "Long": "int64", "Bool": "bool", "ComplexHalf": "complex32",
+    "ComplexFloat": "complex64", "ComplexDouble": "complex128",
+}  # fmt: skip
+_STATES = {
+    "grad_mode": "grad mode",
+    "torch_function": "torch function",
+    "deterministic_algorithms": "deterministic algorithms",
+    "deterministic_algorithms_warn_only": "warn_only of deterministic algorithms",
+    "allow_tf32": "float32 matmul precision",
+    "num_threads": "number of threads",
+    "default_dtype": "default dtype",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """What is known while one reason is put into words."""
+
+    naming: Naming
+    read: Callable[[str], object]
+    cell: str | None
+
+    def words(self, source: str | ast.expr) -> str:
+        return self.naming.words(source if isinstance(source, str) else ast.unparse(source), self.cell)
+
+    def value(self, source: str | ast.expr) -> tuple[object, ...]:
+        """Return the value of now in a tuple, which is empty if it cannot be read."""
+        text = source if isinstance(source, str) else ast.unparse(source)
+        try:
+            return (self.read(text.replace(".size()[", ".shape[")),)
+        except LookupError:
+            return ()
+
+    def now(self, source: str | ast.expr) -> str | None:
+        value = self.value(source)
+        return shown(value[0]) if value else None
+
+
+def describe(raw: str, naming: Naming, read: Callable[[str], object]) -> str:
+    """Return in one short line what changed.
+
+    Parameters
+    ----------
+    raw
+        One text of torch about one entry.
+    naming
+        How the names of the frame read.
+    read
+        Reads a guard source in the frame (`reader`); raises LookupError where it cannot.
+
+    Notes
+    -----
+    Never raises: the user waits for something else. A text that is not known is returned, without what torch wraps
+    around it.
+    """
+    text, cell = _bare(raw)
+    try:
+        said = _said(text, _Frame(naming, read, cell))
+    except Exception:
+        said = None
+    return line(said or text)
+
+
+def advice(raw: str) -> str | None:
+    """Return what can be done about a reason, or None where nothing needs to be done."""
+    text, _ = _bare(raw)
+    tensor = _TENSOR.match(text)
+    if _INTEGER_ATTRIBUTE in raw and not re.search(r"== (?:True|False)$", text):
+        return "an int attribute of a module is a constant of the graph; a tensor or a buffer may change"
+    if tensor and "size mismatch" in tensor["what"]:
+        if re.search(r"\b(?:_parameters|_buffers)\b", tensor["source"]):
+            return None
+        sizes = re.search(r"index (\d+)\. expected (\d+), actual (\d+)", tensor["what"])
+        if sizes and {"0", "1"} & {sizes[2], sizes[3]}:
+            return "torch compiles the sizes 0 and 1 apart from all others"
+        axis = sizes[1] if sizes else "..."
+        return f"dynamic=True, or torch._dynamo.mark_dynamic(tensor, {axis}) before the first call, avoids this one"
+    if "duck sizing" in raw:
+        return "two sizes were equal in an earlier call, and taken for one; let them differ in the first call"
+    if text.startswith("BACKEND_MATCH"):
+        return "pass the same backend object each time"
+    if re.search(r"___check_obj_id\(.*\.__code__, \d+\)", text):
+        return "a function that is defined again is a new function: define it once"
+    if "recompile_limit" in raw:
+        return "keep constant what changes, or raise torch._dynamo.config.recompile_limit"
+    return None
+
+
+def _bare(raw: str) -> tuple[str, str | None]:
+    """Return the guard's own text, and the name of the closure cell that torch's hint gives."""
+    text = raw.split(_STACK, 1)[0]
+    cell = _CELL.search(text)
+    prefix = _PREFIX.match(text)
+    if prefix:
+        text = text[prefix.end() :]
+    # The comment begins where what is before it is a whole guard: a string in the guard may hold a # too.
+    ends = [match.start() for match in re.finditer(r"\s+#", text)][:20]
+    for end in ends:
+        if parse(text[:end].split(", type=<", 1)[0]) is not None:
+            return text[:end].strip(), cell and cell[1]
+    text = text[: ends[0]] if ends else text.split(" (HINT: ", 1)[0]
+    return text.strip(), cell and cell[1]
+
+
+def _said(text: str, frame: _Frame) -> str | None:
+    if match := _TENSOR.match(text):
+        return _tensor(match["source"], match["what"], frame)
+    if match := _IDENTITY.match(text):
+        if match["check"] == "obj_id":
+            return _identity(match["source"], match["type"], frame)
+        return _type(match["source"], match["type"], frame)
+    for pattern, say in _MESSAGES:
+        if match := pattern.match(text):
+            return say(match, frame)
+    node = parse(text)
+    return _guard(node, frame) if node is not None else None
+
+
+def _tensor(source: str, what: str, frame: _Frame) -> str | None:
+    name = frame.words(source)
+    if match := re.match(r"(size|stride) mismatch at index (\d+)\. expected (\S+), actual (\S+)", what):
+        index = f"shape[{match[2]}]" if match[1] == "size" else f"stride({match[2]})"
+        return f"{name}.{index} {match[3]} -> {match[4]}"
+    if match := re.match(r"rank mismatch\. expected (\d+), actual (\d+)", what):
+        return f"{name}.ndim {match[1]} -> {match[2]}"
+    if match := re.match(r"dtype mismatch\. expected (\w+), actual (\w+)", what):
+        return f"{name}.dtype {_dtype(match[1])} -> {_dtype(match[2])}"
+    if match := re.match(r"requires_grad mismatch\. expected requires_grad=(\d)", what):
+        return f"{name}.requires_grad {match[1] == '1'} -> {match[1] == '0'}"
+    if match := re.match(r"Tensor device index mismatch\. Expected device index to be (\S+), actual (\S+)", what):
+        return f"{name}.device.index {match[1]} -> {match[2]}"
+    if match := re.match(r"dispatch key set mismatch\. expected \w+\((.*?)\), actual \w+\((.*?)\)", what):
+        return _dispatch_keys(name, set(match[1].split(", ")), set(match[2].split(", ")))
+    return None
+
+
+def _dtype(name: str) -> str:
+    return _DTYPES.get(name, name[:1].lower() + name[1:])
+
+
+def _dispatch_keys(name: str, before: set[str], after: set[str]) -> str:
+    fresh, gone = after - before, before - after
+    for keys, now in ((fresh, "now"), (gone, "no longer")):
+        if any(key.startswith("FuncTorch") for key in keys):
+            return f"{name} is {now} inside a torch.func transform"
+        if "Conjugate" in keys:
+            return f"{name} is {now} conjugated"
+        if "Negative" in keys:
+            return f"{name} is {now} negated"
+    for keys, now in ((gone, "now"), (fresh, "no longer")):
+        if "ADInplaceOrView" in keys:
+            return f"{name} is {now} an inference tensor"
+    layouts = [_layout(keys) for keys in (gone, fresh)]
+    if layouts[0] != layouts[1]:
+        return f"{name}.layout {layouts[0]} -> {layouts[1]}"
+    devices = [sorted(key for key in keys if f"Autograd{key}" in keys) for keys in (gone, fresh)]
+    if all(devices):
+        return f"{name}.device {devices[0][0].lower()} -> {devices[1][0].lower()}"
+    changes = [f"+{key}" for key in sorted(fresh)] + [f"-{key}" for key in sorted(gone)]
+    return f"{name}: dispatch keys {' '.join(changes)}"
+
+
+def _layout(keys: set[str]) -> str:
+    for prefix, layout in (("SparseCsr", "sparse_csr"), ("Sparse", "sparse_coo"), ("Mkldnn", "mkldnn")):
+        if any(key.startswith(prefix) for key in keys):
+            return layout
+    return "strided"
+
+
+def _type(source: str, old: str, frame: _Frame) -> str:
+    name, value = frame.words(source), frame.value(source)
+    before = type_name(old)
+    if not value:
+        return f"type of {name} was {before[1]}"
+    after = type_name(repr(type(value[0])))
+    if before == after:
+        return f"class {after[1]} was redefined"
+    # Equal last names need their modules to be told apart.
+    same = before[1] == after[1]
+    return f"{name}: {before[0 if same else 1]} -> {after[0 if same else 1]}"
+
+
+def _identity(source: str, old: str, frame: _Frame) -> str:
+    if hooks := _HOOKS.match(source):
+        return f"{_hook_kind(hooks)} of {_hook_owner(hooks, frame)} was replaced"
+    name = frame.words(source)
+    if source.endswith(".__code__"):
+        value = frame.value(source[: -len(".__code__")])
+        function = shown(value[0]) if value else name
+        if re.split(r"\W", name)[-1] in (function, "") or name == frame.naming.target:
+            return f"{name} was redefined"
+        return f"{name} is another function, now {function}"
+    value = frame.value(source)
+    before = type_name(old)
+    kind = {"builtin_function_or_method": "built-in function"}.get(before[1], before[1])
+    if not value:
+        return f"{name} is another {kind}"
+    is_class = isinstance(value[0], type)
+    after = type_name(repr(value[0] if is_class else type(value[0])))
+    if before != after:
+        return f"{name}: {kind} -> {after[1]}"
+    if is_class:
+        return f"class {after[1]} was redefined"
+    new = shown(value[0])
+    return f"{name} is another {kind}" + ("" if kind in new else f", now {new}")
+
+
+def _hook_kind(match: re.Match[str]) -> str:
+    before = "global " if match["scope"] else ""
+    kind = "backward " if match["when"] == "backward" else ""
+    return f"{before}{kind}{'pre-hook' if match['pre'] else 'hook'}"
+
+
+def _hook_owner(match: re.Match[str], frame: _Frame) -> str:
+    return "all modules" if match["scope"] else frame.words(match["owner"])
+
+
+def _state(match: re.Match[str], frame: _Frame) -> str:
+    said = []
+    for name in match[1].split():
+        word = _STATES.get(name) or re.sub(r"_enabled$", "", name).replace("_", " ")
+        value = frame.value(f"{STATE}[{name!r}]")
+        if not value:
+            said.append(f"{word} changed")
+        elif isinstance(value[0], bool):
+            said.append(f"{word} {'off -> on' if value[0] else 'on -> off'}")
+        else:
+            said.append(f"{word} changed, now {shown(value[0])}")
+    return ", ".join(said) or "global state changed"
+
+
+def _backend(match: re.Match[str], frame: _Frame) -> str:
+    del frame
+    fields = [dict(re.findall(r"(\w+)='?([\w.]+)", text)) for text in match.groups()]
+    names = [
+        known.get("compiler") or text.split(" (id=")[0] for known, text in zip(fields, match.groups(), strict=True)
+    ]
+    if names[0] != names[1]:
+        return f"backend {names[0]} -> {names[1]}"
+    if fields[0].get("dynamic") != fields[1].get("dynamic"):
+        return f"dynamic {fields[0].get('dynamic')} -> {fields[1].get('dynamic')}"
+    return "backend object differs"
+
+
+def _not_a_tensor(match: re.Match[str], frame: _Frame) -> str:
+    source, found = match[1], type_name(match[2])[1]
+    expected = "Parameter" if "._parameters[" in source else "Tensor"
+    if found == expected:
+        expected = "another kind of tensor"
+    return f"{frame.words(source)}: {expected} -> {'None' if found == 'NoneType' else found}"
+
+
+def _gone(match: re.Match[str], frame: _Frame) -> str:
+    source, name = match[1], frame.words(match[1])
+    if frame.naming.generic and re.match(r"kwargs\[", source):
+        return f"{name} is no longer passed as a keyword"
+    now = frame.now(source)
+    return f"{name} is gone" if now is None else f"{name} is now {now}"
+
+
+def _no_function(match: re.Match[str], frame: _Frame) -> str:
+    source = match[1].removesuffix(".__code__")
+    value = frame.value(source)
+    return f"{frame.words(source)}: function -> {type(value[0]).__name__ if value else 'another type'}"
+
+
+def _aliases(match: re.Match[str], frame: _Frame) -> str:
+    names = [frame.words(source) for source in re.findall(r'"([^"]+)"', match[1])]
+    return f"{' and '.join(names)} are the same tensor" if names else "two arguments are the same tensor"
+
+
+def _overlap(match: re.Match[str], frame: _Frame) -> str:
+    del match, frame
+    return "tensors share memory in another way"
+
+
+def _marked(match: re.Match[str], frame: _Frame) -> str:
+    del frame
+    kind = {"_dynamo_static_indices": "mark_static", "_dynamo_dynamic_indices": "mark_dynamic"}.get(match[1])
+    return f"a tensor was marked with {kind or 'mark_dynamic or the like'}"
+
+
+def _always(text: str) -> Callable[[re.Match[str], _Frame], str]:
+    return lambda match, frame: text
+
+
+_MESSAGES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], _Frame], str]], ...] = tuple(
+    (re.compile(pattern, re.DOTALL), say)
+    for pattern, say in (
+        (r"GLOBAL_STATE changed:(.*)", _state),
+        (r"BACKEND_MATCH failure.*?Cached backend: (.*?)\. New backend: (.*?)\.(?:\s|$)", _backend),
+        (r"expected type of '(.+)' to be a tensor type,.*?but found (.+)", _not_a_tensor),
+        (r"(?:KeyError|IndexError|getattr failed) on (?:source )?(.+)", _gone),
+        (r"CodeGuardAccessor: Not a function on (.+)", _no_function),
+        (r"TYPE_MISMATCH\((.+)\)", lambda match, frame: _now("type of", match[1], frame)),
+        (r"Duplicate tensors? found(.*)", _aliases),
+        (r"check_overlapping\(", _overlap),
+        (r"(_\w+) (?:is present on|should be absent|mismatch: expected|not a subset)", _marked),
+        (
+            r"Cache line invalidated because (.+) got deallocated",
+            lambda match, frame: f"{frame.words(match[1])} is gone",
+        ),
+        (r"Unexpected recompilation", _always("no guard fails any more: something changed while torch compiled")),
+        (r"___check_torch_function_mode_stack\(", _always("torch function modes or the default device changed")),
+        (r"utils_device\.CURRENT_DEVICE == ", _always("default device changed")),
+        (r"torch\._functorch\.pyfunctorch\.compare_functorch_state\(", _always("torch.func transforms changed")),
+        (r"torch\._functorch\.aot_autograd\.utils\.top_saved", _always("saved tensor hooks changed")),
+        (r"torch\.autograd\.forward_ad\._current_level == ", _always("forward-mode AD level changed")),
+        (r"___check_metadata_", _always("metadata of a tensor subclass changed")),
+        (r"__dtensor_spec_", _always("layout of a DTensor changed")),
+        (r"___check_opaque_guard_fn_", _always("state of an opaque object changed")),
+        (r'"?Shape guard failed with values', _always("a size or number left the range that was compiled for")),
+    )
+)
+
+
+def _now(before: str, source: str, frame: _Frame) -> str:
+    value = frame.value(source)
+    after = f", now {type(value[0]).__name__}" if value else ""
+    return f"{before} {frame.words(source)} changed{after}"
+
+
+def _guard(node: ast.expr, frame: _Frame) -> str | None:
+    match node:
+        case ast.UnaryOp(op=ast.Not(), operand=ast.Call() as call) if ast.unparse(call.func) != "len":
+            return _contains(call, frame, fresh=True)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return _length(ast.unparse(operand), "0", frame)
+        case ast.Call():
+            return _contains(node, frame, fresh=False)
+        case ast.BoolOp(op=ast.And(), values=[_, ast.Call(func=ast.Name(id=name), args=[source])]) if "isnan" in name:
+            return f"{frame.words(source)} nan -> {frame.now(source) or 'another value'}"
+        case ast.Compare(left=left, ops=[op], comparators=[right]):
+            return _compared(node, left, op, right, frame)
+    return _relation(node, frame)
+
+
+def _contains(call: ast.Call, frame: _Frame, *, fresh: bool) -> str | None:
+    name, args = ast.unparse(call.func), call.args
+    if name.endswith("isnan") and args:
+        return f"{frame.words(args[0])} became nan" if fresh else f"{frame.words(args[0])} is no longer nan"
+    if len(args) != 2:
+        return None
+    if name == "___dict_contains":
+        key, owner = args
+    elif name in ("set.__contains__", "hasattr"):
+        owner, key = args
+    else:
+        return None
+    text = ast.unparse(owner)
+    if name == "hasattr" or text.endswith(".__dict__"):
+        member = f"{frame.words(text.removesuffix('.__dict__'))}.{ast.unparse(key).strip(chr(39))}"
+        return f"{member} was set on the object" if fresh else f"{member} is gone"
+    kind = "was added to" if fresh else "is no longer in"
+    return f"{literal(ast.unparse(key))} {kind} {frame.words(owner)}"
+
+
+def _compared(node: ast.expr, left: ast.expr, op: ast.cmpop, right: ast.expr, frame: _Frame) -> str | None:
+    old = ast.unparse(right)
+    match left:
+        case ast.Call(func=ast.Name(id="len"), args=[source]):
+            return _length(ast.unparse(source), old, frame)
+        case ast.Call(func=ast.Name(id="hasattr")) if old == "False":
+            return _contains(left, frame, fresh=True)
+        case ast.Call(func=ast.Name(id="___dict_version"), args=[source]):
+            return f"{frame.words(source)} changed"
+        case ast.Call(func=ast.Name(id=name), args=[source]) if name.startswith("___") and "iter" in name:
+            return f"iterator {frame.words(source)} stands elsewhere"
+        case ast.Call(func=ast.Name(id=name), args=[source]) if name in ("int", "float", "str", "complex", "bytes"):
+            left = source
+        case ast.Call(func=ast.Attribute(value=source, attr="raw_repr")):
+            return f"{frame.words(source)}: other dispatch keys"
+    keys = keys_of(left)
+    if keys is None and isinstance(left, ast.Subscript):
+        keys = keys_of(left.value)
+    if keys is not None:
+        return f"keys of {frame.words(keys)} changed"
+    name = frame.words(left)
+    if isinstance(op, ast.IsNot):
+        return f"{name} is None now"
+    if isinstance(op, ast.Is) and old != "None":
+        return f"{name} and {frame.words(right)} are no longer the same object"
+    if isinstance(op, ast.Is | ast.Eq) and _is_value(right):
+        before, now = literal(old), frame.now(left)
+        if now is None:
+            return f"{name} was {before}"
+        if now == before:
+            now = f"{now} ({type(frame.value(left)[0]).__name__})"
+        return f"{name} {before} -> {now}"
+    return _relation(node, frame)
+
+
+def _is_value(node: ast.expr) -> bool:
+    """Tell a value that torch has written down from another guard source."""
+    text = ast.unparse(node)
+    if text.startswith(("torch.", "<")) or isinstance(node, ast.Call):
+        return True
+    try:
+        ast.literal_eval(node)
+    except ValueError:
+        return False
+    return True
+
+
+def _length(source: str, old: str, frame: _Frame) -> str:
+    value = frame.value(source)
+    container = value[0] if value and isinstance(value[0], dict | list | tuple | set | frozenset) else None
+    new = None if container is None else len(container)
+    naming = frame.naming
+    if hooks := _HOOKS.match(source):
+        owner = _hook_owner(hooks, frame)
+        if new is None or str(new) == old or hooks["rest"]:
+            return f"hooks of {owner} changed"
+        done = "added to" if not old.isdecimal() or new > int(old) else "removed from"
+        return f"{_hook_kind(hooks)} {done} {owner}"
+    if (source == "kwargs" and naming.generic) or (naming.target is not None and source == naming.keywords):
+        if old == "0" and isinstance(container, dict):
+            return f"keyword arguments none -> {', '.join(map(str, container))}"
+        return "keyword arguments changed"
+    name = f"len({frame.words(source)})"
+    if source == "args" and naming.generic:
+        name = "number of arguments"
+    elif match := re.fullmatch(r"(.+)\._(modules|parameters|buffers)", source):
+        name = f"number of {match[2]} in {frame.words(match[1])}"
+    elif naming.target is not None and source == naming.variadic:
+        name = f"number of *{source}"
+    return f"{name} was {old}" if new is None else f"{name} {old} -> {new}"
+
+
+def _relation(node: ast.expr, frame: _Frame) -> str | None:
+    """Say of a condition on sizes and numbers what it is, and what they are now."""
+    if not isinstance(node, ast.Compare | ast.BoolOp | ast.BinOp):
+        return None
+    said: dict[str, str] = {}
+    for source in _sources(node):
+        now = frame.now(source)
+        if now is not None:
+            said.setdefault(frame.words(source), now)
+    values = ", ".join(f"{name} is {now}" for name, now in said.items())
+    return f"{values}, compiled for {frame.words(node)}" if values else f"compiled for {frame.words(node)}"
+
+
+def _sources(node: ast.AST) -> list[ast.expr]:
+    """Return the longest guard sources in an expression, from left to right."""
+    if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
+        return [node]
+    return [source for child in ast.iter_child_nodes(node) for source in _sources(child)]

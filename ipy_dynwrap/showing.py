@@ -1,0 +1,87 @@
+"""Values and texts, shortened to fit one line. Nothing here runs a ``__repr__`` that is not the language's or torch's."""
+
+from __future__ import annotations
+
+import ast
+import enum
+import re
+import types
+
+__all__ = ["line", "literal", "shown", "type_name"]
+
+_VALUE = 40
+_LINE = 100
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, range, slice, type(Ellipsis))
+_CONTAINERS = (list, tuple, set, frozenset, dict)
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodDescriptorType)
+
+
+def shorten(text: str, width: int) -> str:
+    """Cut `text` in the middle where it is longer than `width`."""
+    if len(text) <= width:
+        return text
+    tail = (width - 3) // 3
+    return f"{text[: width - 3 - tail]}...{text[-tail:]}"
+
+
+def line(text: str) -> str:
+    """Return `text` as one line, for a list of reasons."""
+    return shorten(" ".join(text.split()), _LINE) or "unknown reason"
+
+
+def type_name(text: str) -> tuple[str, str]:
+    """Return a class's full and last name from its ``<class '...'>``."""
+    match = re.search(r"<(?:class|enum) '([^']+)'>", text)
+    full = match[1] if match else text.strip()
+    return full, full.rsplit(".", 1)[-1]
+
+
+def shown(value: object) -> str:
+    """Return a short text for a value; tensors, modules and large containers are shown by type. Never raises."""
+    try:
+        return shorten(_shown(value), _VALUE)
+    except Exception:
+        return f"<{type(value).__name__}>"
+
+
+def _shown(value: object) -> str:
+    kind = type(value)
+    if kind in _PLAIN:
+        return repr(value)
+    if kind in _CONTAINERS:
+        text = _container(value)
+        return text if text is not None else f"{kind.__name__} of {len(value)}"  # type: ignore[arg-type]
+    if isinstance(value, type):
+        return value.__name__
+    if isinstance(value, _FUNCTIONS):
+        return "a lambda" if value.__name__ == "<lambda>" else value.__name__
+    if isinstance(value, types.ModuleType):
+        return value.__name__
+    if isinstance(value, enum.Enum):
+        return f"{kind.__name__}.{value._name_}"
+    if kind.__module__ == "torch" and kind.__name__ in ("dtype", "device", "layout", "memory_format", "Size"):
+        return repr(value).replace("torch.", "")
+    if kind.__module__ == "numpy" and kind.__name__ != "ndarray":
+        return repr(value)
+    if any(base.__module__ == "torch" and base.__name__ == "Tensor" for base in kind.__mro__):
+        return f"{kind.__name__}{list(value.shape)}"  # type: ignore[attr-defined]
+    article = "an" if kind.__name__[:1] in "AEIOU" else "a"
+    return f"{article} {kind.__name__}"
+
+
+def _container(value: object) -> str | None:
+    """Return the repr of a small container of plain values, otherwise None."""
+    assert isinstance(value, _CONTAINERS)
+    items = [part for pair in value.items() for part in pair] if isinstance(value, dict) else list(value)
+    if len(items) > 8 or not all(type(item) in _PLAIN for item in items):
+        return None
+    text = repr(value)
+    return text if len(text) <= _VALUE else None
+
+
+def literal(text: str) -> str:
+    """Return a value that torch has written down, as `shown` would write it."""
+    try:
+        return shown(ast.literal_eval(text))
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return shorten(text.replace("torch.", ""), _VALUE)
