@@ -1,0 +1,71 @@
+// Python's view of the frame hook: conversion only, no logic. The contract of each function is in frame_hook.h, the
+// types are in ipy_dynwrap/_native.pyi.
+#include <pybind11/pybind11.h>
+
+#include "frame_hook.h"
+
+namespace py = pybind11;
+
+namespace {
+
+// A new reference from C, or the exception that C has set.
+py::object
+result(PyObject *object)
+{
+    if (object == nullptr) {
+        throw py::error_already_set();
+    }
+    return py::reinterpret_steal<py::object>(object);
+}
+
+void
+check(int status)
+{
+    if (status < 0) {
+        throw py::error_already_set();
+    }
+}
+
+} // namespace
+
+// Subinterpreters and free-threaded builds may load the module: unavailable_reason() tells them why it is of no use.
+PYBIND11_MODULE(_native, m, py::mod_gil_not_used(), py::multiple_interpreters::per_interpreter_gil())
+{
+    check(hook_init());
+
+    m.attr("PASS") = static_cast<int>(HOOK_PASS);
+    m.attr("ROUTE") = static_cast<int>(HOOK_ROUTE);
+    m.attr("ROUTE_CARRIER") = static_cast<int>(HOOK_ROUTE_CARRIER);
+    m.attr("BARRIER") = static_cast<int>(HOOK_BARRIER);
+    m.attr("DECLINE") = result(hook_decline());
+    m.attr("DECLINE_ALL") = result(hook_decline_all());
+    m.attr("Region") = result(hook_region_type());
+
+    m.def("unavailable_reason", [] { return hook_unavailable(); });
+    m.def(
+        "enter",
+        [](const py::object &decide, const py::object &route, const py::object &carrier, const py::object &policy) {
+            return result(hook_enter(decide.ptr(), route.ptr(), carrier.ptr(), policy.ptr()));
+        },
+        py::arg("decide"), py::arg("route"), py::arg("carrier"), py::arg("policy"));
+    m.def("leave", [](const py::object &region) { check(hook_leave(region.ptr())); }, py::arg("region"));
+    m.def(
+        "watch",
+        [](const py::object &callable, const py::tuple &args, const py::object &kwargs) {
+            return result(hook_watch(callable.ptr(), args.ptr(), kwargs.ptr()));
+        },
+        py::arg("callable"), py::arg("args"), py::arg("kwargs") = py::none());
+    m.def("track", [](const py::object &code) { check(hook_track(code.ptr())); }, py::arg("code"));
+    m.def("stats", [](const py::object &code) { return result(hook_stats(code.ptr())); }, py::arg("code"));
+    m.def("runs", [] { return result(hook_runs()); });
+    m.def("forget", [](const py::object &code) { check(hook_forget(code.ptr())); }, py::arg("code"));
+    m.def("installed", [] { return result(hook_installed()); });
+    m.def("evaluator", [] { return result(hook_evaluator()); });
+    m.def("after_fork", [] { check(hook_close_all()); });
+    m.def(
+        "thread_context", [](const py::object &identifier) { return result(hook_thread_context(identifier.ptr())); },
+        py::arg("thread_id"));
+
+    py::module_::import("os").attr("register_at_fork")(py::arg("after_in_child") = m.attr("after_fork"));
+    py::module_::import("atexit").attr("register")(m.attr("after_fork"));
+}

@@ -1,0 +1,92 @@
+"""The frame hook: a PEP 523 evaluator that hands chosen calls to Python, and counts runs of chosen code.
+
+Built from ``csrc/frame_hook.c`` (the hook; its contract is in ``frame_hook.h``) and ``csrc/binding.cpp`` (conversion).
+"""
+
+from collections.abc import Callable, Mapping
+from contextvars import Context
+from types import CodeType, FunctionType
+from typing import Any, Final, TypeVar, final
+
+_T = TypeVar("_T")
+
+PASS: Final[int]
+"""The code runs as it is; what it calls may be routed."""
+ROUTE: Final[int]
+"""Each call of the code is routed."""
+ROUTE_CARRIER: Final[int]
+"""Routed is a call that receives an instance of the carrier type, directly or in lists, tuples and dict values."""
+BARRIER: Final[int]
+"""The code runs as it is, and nothing that it calls is routed."""
+
+DECLINE: Final[object]
+"""Returned by `route`: run the frame as it is, and go on watching."""
+DECLINE_ALL: Final[object]
+"""Returned by `route`: run the frame as a barrier."""
+
+@final
+class Region:
+    """What `enter` returns and `leave` takes."""
+
+    @property
+    def open(self) -> bool: ...
+
+def unavailable_reason() -> str | None:
+    """Why the hook cannot work here, in one sentence without a full stop; None if it can."""
+
+def enter(
+    decide: Callable[[CodeType, FunctionType], int],
+    route: Callable[[FunctionType, tuple[Any, ...], dict[str, Any]], object],
+    carrier: type,
+    policy: int,
+) -> Region:
+    """Switch a region on for this thread and context, and for contexts copied from it, on this thread.
+
+    Parameters
+    ----------
+    decide
+        Gives the verdict about a code object; asked once per code object and `policy`. If it raises, the error is
+        written as unraisable and the code passes; what is no `Exception` (``KeyboardInterrupt``) becomes the call's.
+    route
+        Called with function, positional and keyword arguments instead of running a frame. Nothing on this thread is
+        routed meanwhile.
+    carrier
+        The type that `ROUTE_CARRIER` looks for.
+    policy
+        A number of 0 or more, the same only where `decide` would answer the same.
+
+    Raises
+    ------
+    RuntimeError
+        Where the hook cannot work; the message is `unavailable_reason`'s.
+    """
+
+def leave(region: Region) -> None:
+    """Switch a region off, from any thread and context; nothing happens if it is off already."""
+
+def watch(callable: Callable[..., _T], args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> _T:  # noqa: A002 (the name is the field's)
+    """Call with the evaluator in place, so that tracked code is counted, and nothing routed."""
+
+def track(code: CodeType) -> None:
+    """Count and time the runs of this code object from now on, in all threads. It is not routed any more."""
+
+def stats(code: CodeType) -> tuple[int, int]:
+    """Return runs and nanoseconds of a tracked code object, nested runs included."""
+
+def runs() -> int:
+    """Return how many runs of tracked code this thread has begun."""
+
+def forget(code: CodeType) -> None:
+    """Drop verdict and counts of a code object, and track it no longer."""
+
+def installed() -> bool:
+    """Whether our evaluator is in the interpreter's chain of evaluators."""
+
+def evaluator() -> int:
+    """Return the address of the interpreter's present evaluator."""
+
+def after_fork() -> None:
+    """Leave all regions and restore the evaluator. Runs by itself in a forked child and before the interpreter ends."""
+
+def thread_context(thread_id: int) -> Context | None:
+    """Return the current context of the thread with this identifier, or None. Copy it before use: the thread goes on."""
