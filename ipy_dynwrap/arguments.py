@@ -1,0 +1,146 @@
+"""The options of `%%compile`: one parser for the magics, their help and the docs, and the region that they ask for."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from IPython.core.error import InputRejected, UsageError
+from IPython.core.magic_arguments import MagicArgumentParser
+
+from . import config
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from .options import Options
+    from .regions import Region
+
+__all__ = ["CellError", "Request", "parser", "request", "split"]
+
+
+class CellError(UsageError, InputRejected):
+    """A cell that cannot be compiled as asked; the message is one sentence.
+
+    Notes
+    -----
+    IPython drops an AST transformer that raises anything but `InputRejected`, and shows a traceback for anything but
+    `UsageError` itself; `_render_traceback_` is its hook for a rendering of one's own.
+    """
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"UsageError: {self}"]
+
+
+class _Parser(MagicArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise CellError(f"%%compile: {message} (%%compile? shows the options)")
+
+
+_VALUED = {
+    "backend": ("B", "a registered backend, or the name of a callable in the notebook"),
+    "mode": ("M", "the mode of torch.compile: default, reduce-overhead, max-autotune, ..."),
+    "include": ("MODULE", "compile the functions of this module like those of the notebook (repeatable)"),
+    "exclude": ("NAME", "leave this function, class or module eager (repeatable)"),
+    "stance": ("S", "the stance of torch.compiler.set_stance: default, force_eager, fail_on_recompile, ..."),
+}
+_SWITCHES = {
+    "dynamic": "compile for dynamic shapes at once, or never",
+    "fullgraph": "a graph break is an error",
+    "quiet": "no summary under the cell",
+}
+
+
+def parser() -> MagicArgumentParser:
+    """Make the parser of the options; all defaults are None: not given."""
+    from argparse import BooleanOptionalAction
+
+    options = _Parser(prog="%compile")
+    options.allow_abbrev = False
+    for name, (metavar, text) in _VALUED.items():
+        repeatable = name in ("include", "exclude")
+        options.add_argument(f"--{name}", metavar=metavar, help=text, action="append" if repeatable else "store")
+    for name, text in _SWITCHES.items():
+        options.add_argument(f"--{name}", help=text, action=BooleanOptionalAction)
+    return options
+
+
+_OPTION = re.compile(rf"\s*(--(?:{'|'.join(_VALUED)})(?:=|\s+)\S+|--(?:no-)?(?:{'|'.join(_SWITCHES)})|--\S*)(?=\s|$)")
+
+
+def split(line: str) -> tuple[str, str]:
+    """Split the line of `%compile` into the options at its start and the statement."""
+    end = 0
+    while match := _OPTION.match(line, end):
+        end = match.end()
+    return line[:end].strip(), line[end:].strip()
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a line of options asks for.
+
+    Parameters
+    ----------
+    region
+        The region, not entered yet.
+    quiet
+        Whether the summary is left out.
+    """
+
+    region: Region
+    quiet: bool
+
+
+def request(line: str, shell: InteractiveShell) -> Request:
+    """Check the options in `line`, with the defaults of `shell`, and make the region that they describe.
+
+    Raises
+    ------
+    CellError
+        For an option that cannot be obeyed, inside another region, and without a torch that fits.
+    """
+    given = _parse(line, config.of_shell(shell))
+    try:
+        from .regions import Region, RegionError, current
+
+        if current() is not None:
+            raise CellError("%%compile inside a region: the region that is open compiles this code already")
+        try:
+            options = _options(given, shell)
+            region = Region(options, include=given.include, exclude=given.exclude, stance=given.stance)
+        except (ValueError, RegionError) as problem:  # OptionsError is a ValueError
+            raise CellError(f"%%compile: {problem}") from None
+    except ImportError as problem:
+        raise CellError(f"%%compile: {problem}") from None
+    return Request(region, given.quiet)
+
+
+def _parse(line: str, defaults: config.DynWrap) -> Namespace:
+    try:
+        given = parser().parse_argstring(line)
+    except ValueError as problem:  # an open quote
+        raise CellError(f"%%compile: {str(problem).lower()} in {line!r}") from None
+    for name, value in vars(given).items():
+        if value is None:
+            setattr(given, name, getattr(defaults, name))
+    return given
+
+
+def _options(given: Namespace, shell: InteractiveShell) -> Options:
+    from .options import Options, OptionsError
+
+    # Only what is asked for is passed on: options that are equal must compare equal.
+    asked: dict[str, Any] = {"mode": given.mode, "dynamic": given.dynamic, "fullgraph": given.fullgraph or None}
+    backend: Any = given.backend
+    try:
+        Options.of(backend=backend)
+    except OptionsError:
+        # A registered name means the same in every notebook; only another name is looked up in this one.
+        if not callable(mine := shell.user_ns.get(backend)):
+            raise
+        backend = mine
+    return Options.of(backend=backend, **{name: value for name, value in asked.items() if value is not None})

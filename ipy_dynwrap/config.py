@@ -1,0 +1,39 @@
+"""The defaults of `%%compile` as traitlets: ``%config DynWrap``, ``c.DynWrap.backend = "eager"``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traitlets import Bool, List, Unicode
+from traitlets.config import Configurable
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+__all__ = ["DynWrap", "of_shell"]
+
+
+class DynWrap(Configurable):
+    """Defaults of `%%compile` and `%compile`; an option on the line wins over them."""
+
+    # Torch knows which values are right; it is asked when a cell runs, since loading the extension imports no torch.
+    backend = Unicode("inductor", help="A registered backend, or the name of a callable in the notebook.").tag(
+        config=True
+    )
+    mode = Unicode(None, allow_none=True, help="The mode of torch.compile.").tag(config=True)
+    dynamic = Bool(None, allow_none=True, help="Whether shapes are dynamic from the first compilation on.").tag(
+        config=True
+    )
+    fullgraph = Bool(False, help="Whether a graph break is an error.").tag(config=True)
+    include = List(Unicode(), help="Modules whose functions are compiled like those of the notebook.").tag(config=True)
+    exclude = List(Unicode(), help="Names of what stays eager.").tag(config=True)
+    stance = Unicode(None, allow_none=True, help="The stance of torch.compiler.set_stance.").tag(config=True)
+    quiet = Bool(False, help="Whether the line under the cell is left out.").tag(config=True)
+
+
+def of_shell(shell: InteractiveShell) -> DynWrap:
+    """Return the settings of `shell`: those that the extension registered, else fresh ones from its configuration."""
+    for configurable in shell.configurables:
+        if isinstance(configurable, DynWrap):
+            return configurable
+    return DynWrap(parent=shell)
