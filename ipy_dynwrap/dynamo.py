@@ -1,0 +1,620 @@
+"""The one reader of torch's private API.
+
+Everything here is a question to TorchDynamo or a setting of it. tests/integration/test_dynamo_contract.py has a test for
+each name that is used, so that a new torch release says in one line what moved.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import CodeType, FrameType, FunctionType, TracebackType
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from .options import Options
+
+__all__ = ["Compiler", "Frame", "Observer", "Outcome", "UnsupportedTorch"]
+
+MINIMUM = (2, 13)
+
+
+class UnsupportedTorch(ImportError):
+    """Torch is missing or too old; the message is one sentence."""
+
+
+@functools.cache
+def require() -> None:
+    """Raise `UnsupportedTorch` unless a torch is installed that has caches per region."""
+    try:
+        import torch
+    except ImportError as error:
+        raise UnsupportedTorch(f"ipy_dynwrap needs torch>={_dotted(MINIMUM)}, which is not installed") from error
+    found = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
+    if found < MINIMUM:
+        raise UnsupportedTorch(f"ipy_dynwrap needs torch>={_dotted(MINIMUM)}, and this is torch {torch.__version__}")
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+# What torch offers
+
+
+def backends() -> list[str]:
+    """Return the names of the registered backends, those for debugging included."""
+    from torch._dynamo.backends.registry import list_backends
+
+    return sorted(list_backends(exclude_tags=()))
+
+
+def modes() -> list[str]:
+    """Return the names of inductor's modes."""
+    from torch._inductor import list_mode_options
+
+    return sorted(list_mode_options())
+
+
+def compiler_problem() -> str | None:
+    """Say in a clause why inductor cannot build for the CPU here, or return None."""
+    from torch._inductor.cpp_builder import get_cpp_compiler
+
+    try:
+        get_cpp_compiler()
+    except Exception:  # InvalidCxxCompiler; older releases raised others
+        return "backend 'inductor' needs a C++ compiler, and none was found"
+    return None
+
+
+def recompile_limit(options: Options | None = None) -> int:
+    """Return how many entries one code object may have, under `options`."""
+    import torch._dynamo.config as config
+
+    own = options.given.get("recompile_limit") if options is not None else None
+    return int(config.recompile_limit if own is None else own)
+
+
+def accumulated_recompile_limit() -> int:
+    """Return how many entries one code object may have over all regions."""
+    import torch._dynamo.config as config
+
+    return int(config.accumulated_recompile_limit)
+
+
+# What is called
+
+
+@functools.cache
+def module_call_code() -> CodeType:
+    """Return the code object that every call of an `nn.Module` runs first."""
+    import torch.nn
+
+    return torch.nn.Module._wrapped_call_impl.__code__
+
+
+@functools.cache
+def barrier_codes() -> frozenset[CodeType]:
+    """Return the code objects inside of which nothing may be compiled on its own.
+
+    Each is there for one reason: what is already compiled, or marked as not to be, stays as it is; a backward pass and
+    a checkpoint's first run must do what eager does, since the one is compared with the other; data loading is the
+    user's input pipeline, not the model; and a tracer must see the user's own operations.
+    """
+    import torch
+    import torch._dynamo.eval_frame as eval_frame
+    import torch.autograd.graph
+    import torch.fx
+    import torch.utils.checkpoint
+    import torch.utils.data.dataloader as dataloader
+    from torch._dynamo.external_utils import wrap_inline
+
+    def nothing() -> None: ...
+
+    compiled = torch.compile(nothing, backend="eager")
+    candidates: list[Any] = [
+        compiled,  # already compiled
+        eval_frame.OptimizedModule.__call__,
+        wrap_inline(nothing),
+        torch.compiler.disable(nothing),  # not to be compiled
+        torch.autograd.graph._engine_run_backward,
+        torch.utils.checkpoint.checkpoint,
+        dataloader._BaseDataLoaderIter.__next__,
+        torch.fx.Tracer.trace,
+        torch.jit.trace,
+        torch.jit.script,
+        torch.export.export,
+    ]
+    return frozenset(code for each in candidates if isinstance(code := getattr(each, "__code__", None), CodeType))
+
+
+@functools.cache
+def plain_wrapper_codes() -> frozenset[CodeType]:
+    """Return the code of `torch._dynamo.disable(recursive=False)`: the function in it is eager, what it calls is not."""
+    from torch._dynamo.decorators import _nonrecursive_disable_wrapper_code
+
+    return frozenset({_nonrecursive_disable_wrapper_code})
+
+
+def is_left_alone(target: object) -> bool:
+    """Tell whether `target` is already compiled, scripted, or marked as not to be compiled."""
+    import torch
+    from torch._dynamo.eval_frame import OptimizedModule
+
+    return (
+        getattr(target, "_compiled_call_impl", None) is not None
+        or bool(getattr(target, "_torchdynamo_disable", False))
+        or isinstance(target, OptimizedModule | torch.jit.ScriptModule | torch.jit.ScriptFunction)
+    )
+
+
+def is_module(target: object) -> bool:
+    """Tell whether `target` is an `nn.Module`."""
+    import torch.nn
+
+    return isinstance(target, torch.nn.Module)
+
+
+def is_scripted(target: object) -> bool:
+    """Tell whether `target` is TorchScript, which Dynamo cannot trace."""
+    import torch
+
+    return isinstance(target, torch.jit.ScriptModule | torch.jit.ScriptFunction)
+
+
+def innermost(target: Any) -> Any:
+    """Return what `torch.compile` compiled, if `target` is its result; `target` itself if not."""
+    from torch._dynamo.eval_frame import OptimizedModule, innermost_fn
+
+    if isinstance(target, OptimizedModule):
+        return target._orig_mod
+    return innermost_fn(target) if callable(target) else target
+
+
+def mark_compiled(function: Any, target: Any) -> None:
+    """Mark `function` as the compiled form of `target`, as `torch.compile` marks its own.
+
+    Dynamo then inlines the target where it meets the function, and `torch.compile` of the function compiles the target.
+    """
+    function._torchdynamo_inline = target
+    function._torchdynamo_orig_callable = target
+    function._torchdynamo_wrapper_id = id(function)
+
+
+def is_dynamo_tracing() -> bool:
+    """Tell whether Dynamo is tracing the running code; it knows the answer while it traces."""
+    import torch
+
+    return torch.compiler.is_dynamo_compiling()
+
+
+def is_about_compiling(error: BaseException) -> bool:
+    """Tell whether `error` is torch's word about a compilation, not the user's own code's."""
+    from torch._dynamo.exc import TorchDynamoException
+
+    return isinstance(error, TorchDynamoException)
+
+
+def is_tracing() -> bool:
+    """Tell whether some tracer (Dynamo, export, FX, TorchScript) is looking at the running code."""
+    import torch
+
+    return bool(
+        torch.compiler.is_compiling()
+        or torch._C._get_tracing_state() is not None
+        or torch.fx._symbolic_trace.is_fx_symbolic_tracing()
+    )
+
+
+def global_hooks() -> tuple[object, ...]:
+    """Return the hooks that are registered for every module, in order; empty for nearly everybody.
+
+    Dynamo inlines them but does not guard on them (pytorch issue 149502): whoever caches has to look.
+    """
+    import torch.nn.modules.module as module
+
+    if not module._has_any_global_hook():
+        return ()
+    return tuple(
+        hook
+        for hooks in (
+            module._global_forward_pre_hooks,
+            module._global_forward_hooks,
+            module._global_backward_pre_hooks,
+            module._global_backward_hooks,
+            module._global_forward_hooks_always_called,
+        )
+        for hook in (None, *hooks.values())
+    )
+
+
+# The callback of this thread
+
+
+@contextlib.contextmanager
+def callback_off() -> Iterator[None]:
+    """Take Dynamo's callback off this thread, and put it back.
+
+    Dynamo then neither traces what runs inside nor has its evaluator installed on this thread's account, so that an
+    evaluator which is installed inside lies beneath Dynamo's when that comes back, and stays when it goes.
+    """
+    from torch._dynamo.eval_frame import set_eval_frame
+
+    before = set_eval_frame(None)
+    try:
+        yield
+    finally:
+        set_eval_frame(before)
+
+
+def set_stance(stance: str) -> contextlib.AbstractContextManager[object]:
+    """Return a context manager for `torch.compiler.set_stance`; a ValueError names the known stances."""
+    import torch
+
+    known = (
+        "default",
+        "force_eager",
+        "eager_on_recompile",
+        "fail_on_recompile",
+        "eager_then_compile",
+        "aot_eager_then_compile",
+    )
+    if stance not in known:
+        raise ValueError(f"unknown stance {stance!r}; known: {', '.join(known)}")
+    # set_stance acts when it is made, so the making waits for the entering.
+    return _Deferred(lambda: torch.compiler.set_stance(stance))
+
+
+class _Deferred:
+    def __init__(self, make: Callable[[], contextlib.AbstractContextManager[Any]]) -> None:
+        self._make = make
+        self._made: contextlib.AbstractContextManager[Any] | None = None
+
+    def __enter__(self) -> object:
+        self._made = self._make()
+        return self._made.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._made is not None:
+            self._made.__exit__(kind, error, trace)
+
+
+def eager_cause() -> str:
+    """Say why a compiled call may just have run no compiled code, as far as torch's state of this thread tells."""
+    import torch
+    from torch._dynamo import eval_frame
+    from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+    if (stance := eval_frame._stance.stance) != "default":
+        return f"the compiler's stance is {stance!r}"
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        return "inside a torch.func transform, which torch does not compile from within"
+    if (mode := _get_current_dispatch_mode()) is not None:
+        return f"a dispatch mode ({type(mode).__name__}) is on"
+    return "torch ran it without compiling"
+
+
+def may_run_eager(error: BaseException) -> bool:
+    """Tell whether the frame whose compilation raised `error` may run eager instead.
+
+    It may unless the user asked for the error (fullgraph) or for the stop (an interrupt). An operation that fails on
+    fake tensors fails in eager too, and with the better message, so that is run even under fullgraph.
+    """
+    from torch._dynamo import exc
+
+    if not isinstance(error, Exception):
+        return False
+    asked_for = (exc.Unsupported, exc.FailOnRecompileLimitHit, exc.UserError, exc.UncapturedHigherOrderOpError)
+    return not isinstance(error, asked_for)
+
+
+# Entries
+
+
+def entry_count(code: CodeType) -> int:
+    """Return the number of live cache entries of `code`, over all regions."""
+    from torch._C._dynamo.eval_frame import _get_total_cache_entry_count
+
+    return int(_get_total_cache_entry_count(code))
+
+
+def reset_code(code: CodeType) -> None:
+    """Drop every entry of `code`, and let it be compiled again."""
+    from torch._C._dynamo.eval_frame import reset_code as drop
+
+    drop(code)
+
+
+# Compiling
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A frame that Dynamo is about to compile. Its values are borrowed: do not keep them."""
+
+    code: CodeType
+    f_locals: Mapping[str, object]
+    f_globals: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """A graph break: torch's first line about it, and the innermost frame of the user's stack as (file, line)."""
+
+    reason: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a compilation ended.
+
+    Parameters
+    ----------
+    state
+        As in `events.CompileFinished.outcome`.
+    detail
+        The cause of "at limit", "skipped" or "failed".
+    code
+        The compiled code object; None unless there is a new entry.
+    breaks
+        The graph breaks that were met.
+    """
+
+    state: str
+    detail: str
+    code: CodeType | None
+    breaks: tuple[Break, ...]
+
+
+class Observer(Protocol):
+    """Who is told of each compilation, on the thread that compiles."""
+
+    def started(self, frame: Frame, compile_id: str, raw_reasons: list[str]) -> None:
+        """Hear that `frame` will be compiled, and why each existing entry did not fit (`reasons.describe`)."""
+
+    def finished(self, outcome: Outcome, error: BaseException | None) -> bool:
+        """Hear how it ended; with an `error`, say whether the frame shall run eager instead of raising it."""
+
+
+class Compiler:
+    """`torch.compile` for one option set: every function shares one backend object and one callback.
+
+    Parameters
+    ----------
+    options
+        The option set.
+    observer
+        Is told of each compilation.
+    """
+
+    def __init__(self, options: Options, observer: Observer) -> None:
+        self._options = options
+        self._observer = observer
+        self._callback: _Observed | None = None
+
+    def __call__(self, function: FunctionType, *, isolate: bool = False) -> Callable[..., Any]:
+        """Compile `function`; with `isolate`, frames after a graph break keep their entries apart from other wrappers'."""
+        import torch
+
+        given = dict(self._options.given)
+        if isinstance(settings := given.get("options"), Mapping):
+            given["options"] = dict(settings)  # torch.compile takes entries out of it
+        given["isolate_recompiles"] = bool(isolate or given.get("isolate_recompiles", False))
+        with callback_off():
+            compiled = torch.compile(function, **given)
+        # The callback is what Dynamo calls on a miss. There is no public way to stand before it.
+        cell = _callback_cell(compiled)
+        if cell is not None:
+            if self._callback is None:
+                self._callback = _Observed(cell.cell_contents, self._observer)
+            cell.cell_contents = self._callback
+        return compiled
+
+
+def _callback_cell(compiled: Any) -> Any:
+    """Return the closure cell of `torch.compile`'s function that holds Dynamo's callback; None where it moved."""
+    code, closure = getattr(compiled, "__code__", None), getattr(compiled, "__closure__", None)
+    if code is None or closure is None or "callback" not in code.co_freevars:
+        return None
+    return closure[code.co_freevars.index("callback")]
+
+
+class _Observed:
+    """Stands before Dynamo's callback: sets what a region sets while something compiles, and tells the observer."""
+
+    def __init__(self, inner: Any, observer: Observer) -> None:
+        self._inner = inner
+        self._observer = observer
+        # Dynamo follows this attribute down to the backend, and counts the steps when a stance delays compilation.
+        self._torchdynamo_orig_backend = inner._torchdynamo_orig_backend
+        self.__name__ = getattr(inner, "__name__", "callback")
+
+    def __call__(self, frame: Any, entry: Any, frame_state: dict[str, Any]) -> Any:
+        from torch._C._dynamo.eval_frame import _FrameAction as FrameAction
+        from torch._C._dynamo.eval_frame import _FrameExecStrategy as FrameExecStrategy
+        from torch._dynamo import trace_rules
+        from torch._dynamo.types import ConvertFrameReturn
+        from torch._dynamo.utils import counters, graph_break_reasons
+
+        if trace_rules.check(frame.f_code, frame=frame):
+            return self._inner(frame, entry, frame_state)  # torch's own code: nothing to tell anybody
+        observer = self._observer
+        with _settings():
+            observer.started(
+                Frame(frame.f_code, frame.f_locals, frame.f_globals),
+                _next_compile_id(frame_state),
+                _recompile_reasons(frame, self._inner),
+            )
+            graphs, breaks = counters["stats"]["unique_graphs"], len(graph_break_reasons)
+            error: BaseException | None = None
+            result: Any = None
+            try:
+                with _compiler_made_modules_without_global_hooks():
+                    result = self._inner(frame, entry, frame_state)
+            except BaseException as caught:
+                error = caught
+            met = tuple(map(_as_break, graph_break_reasons[breaks:]))
+            code = result.guarded_code.code if result is not None and result.guarded_code is not None else None
+            if error is not None:
+                state, detail = "failed", f"{type(error).__name__}: {_first_line(error)}"
+            elif code is not None:
+                state, detail = ("compiled" if counters["stats"]["unique_graphs"] > graphs else "no graph"), ""
+            elif result.frame_exec_strategy.cur_action == FrameAction.RUN_ONLY:
+                state, detail = "at limit", result.skip_reason or "recompile_limit reached"
+            else:
+                state, detail = "skipped", result.skip_reason or "torch does not compile this frame"
+            eager = observer.finished(Outcome(state, detail, code, met), error)
+        if error is None:
+            return result
+        if eager and isinstance(error, Exception):
+            # This call only: what failed today may compile tomorrow.
+            strategy = FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP)
+            return ConvertFrameReturn(frame_exec_strategy=strategy, apply_to_code=False)
+        try:
+            raise error
+        finally:
+            del error
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [""])[0]
+
+
+def _next_compile_id(frame_state: Mapping[str, Any]) -> str:
+    """Return the id that Dynamo will give to the entry it is about to make."""
+    from torch._dynamo import convert_frame
+
+    number = frame_state.get("_id", convert_frame.FRAME_COUNTER)
+    return f"{number}/{convert_frame.FRAME_COMPILE_COUNTER[number] if '_id' in frame_state else 0}"
+
+
+def _recompile_reasons(frame: Any, callback: Any) -> list[str]:
+    """Return for each entry of the frame's code why it does not fit, in torch's words; latest entry first."""
+    from torch._C._dynamo.eval_frame import _get_cache_entries_for_region, get_eval_frame_isolate_recompiles_id
+    from torch._dynamo.eval_frame import innermost_backend
+    from torch._dynamo.guards import get_and_maybe_log_recompilation_reasons
+
+    region = get_eval_frame_isolate_recompiles_id()
+    entries = [entry for each in sorted({region, -1}, reverse=True) for entry in _get_cache_entries_for_region(frame.f_code, each)]
+    if not entries:
+        return []
+    try:
+        return list(
+            get_and_maybe_log_recompilation_reasons(entries, frame, innermost_backend(callback), skip_logging=True)
+        )
+    except Exception as error:  # the words for it may fail; the compilation must not
+        return [f"no reason to be had: {_first_line(error)}"]
+
+
+def _as_break(reason: Any) -> Break:
+    stack = [each for each in reason.user_stack if not each.filename.startswith("<ipy_dynwrap")]
+    last = stack[-1] if stack else None
+    text = (str(reason.reason).strip().splitlines() or ["graph break"])[0]
+    return Break(text, last.filename if last else "", (last.lineno or 0) if last else 0)
+
+
+@contextlib.contextmanager
+def _settings() -> Iterator[None]:
+    """Set Dynamo's config for one compilation, and set it back.
+
+    Hook guards are on: without them a hook that is added, removed or added again is silently ignored. And since config
+    is kept per thread, a thread that has not set a value itself is given what the main thread has set (pytorch issue
+    186537): a limit that was set in a cell also holds in a widget's callback.
+    """
+    import torch._dynamo.config as config
+
+    changes = {"skip_nnmodule_hook_guards": False}
+    if threading.current_thread() is not threading.main_thread():
+        changes = {**_set_by_main_thread(), **changes}
+    with config.patch(changes):
+        yield
+
+
+def _set_by_main_thread() -> dict[str, Any]:
+    import torch._dynamo.config as config
+    from torch.utils._config_module import _UNSET_SENTINEL
+
+    from . import _native
+
+    main = threading.main_thread().ident
+    context = _native.thread_context(main) if main is not None else None
+    if context is None:
+        return {}
+    unset = _UNSET_SENTINEL
+    return {
+        name: theirs
+        for name, entry in config._config.items()
+        if (theirs := context.get(entry.user_override, unset)) is not unset and entry.user_override.get() is unset
+    }
+
+
+_patching = threading.RLock()
+_making = threading.local()
+
+
+@contextlib.contextmanager
+def _compiler_made_modules_without_global_hooks() -> Iterator[None]:
+    """Keep global module hooks off the graph modules that a backend makes during one compilation on this thread.
+
+    The user's modules have had their global hooks inlined into the graph; a graph module that runs it (aot_eager's, for
+    one) is a module too, and would fire them once more (pytorch issue 149502).
+    """
+    if not global_hooks():
+        yield
+        return
+    import torch.fx
+
+    def forward_only(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return self.forward(*args, **kwargs)
+
+    def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        made = original(cls, *args, **kwargs)
+        if getattr(_making, "depth", 0):
+            # GraphModule.__new__ makes a class per instance, so this touches no other module.
+            type(made)._call_impl = forward_only
+        return made
+
+    with _patching:
+        before = torch.fx.GraphModule.__dict__["__new__"]
+        original = torch.fx.GraphModule.__new__
+        _making.depth = getattr(_making, "depth", 0) + 1
+        torch.fx.GraphModule.__new__ = new  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            torch.fx.GraphModule.__new__ = before
+            _making.depth -= 1
+
+
+# Files
+
+
+@functools.cache
+def _torch_directory() -> str:
+    import torch
+
+    return torch.__file__.rsplit("/", 1)[0] + "/"
+
+
+def is_torchs(file: str) -> bool:
+    """Tell whether a file name is torch's, or that of code which torch generated."""
+    return file.startswith((_torch_directory(), "<eval_with_key>")) or "/torchinductor_" in file
+
+
+def is_compiled_internals(file: str) -> bool:
+    """Tell whether a file name belongs to what stands between a compiled call and the operation that it runs."""
+    directory = _torch_directory()
+    return is_torchs(file) and (
+        not file.startswith(directory)
+        or file[len(directory) :].startswith(("_dynamo/", "_inductor/", "_functorch/", "fx/"))
+    )

@@ -1,0 +1,65 @@
+"""Why something compiled, compiled again or ran eager: the records of some wrappers, told in order."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .events import CompileFinished, EagerCall, Event, GraphBreak
+from .snapshot import WrapperInfo
+
+__all__ = ["Explanation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The answer of `explain`.
+
+    Parameters
+    ----------
+    wrappers
+        The wrappers of what was asked for, as they are now.
+    events
+        Their records, oldest first.
+    """
+
+    wrappers: tuple[WrapperInfo, ...]
+    events: tuple[Event, ...]
+
+    def lines(self) -> Iterator[str]:
+        """Yield the explanation, line by line."""
+        for wrapper in self.wrappers:
+            yield (
+                f"{wrapper.target} ({wrapper.options}): {wrapper.state}, {len(wrapper.entries)} of {wrapper.limit} "
+                f"entries, {wrapper.calls} calls, {wrapper.hits} hits, {wrapper.eager_calls} eager"
+            )
+            # A record may stand many times (each call at the limit); once is enough.
+            yield from dict.fromkeys(f"  {text}" for text in map(_told, self._of(wrapper)) if text)
+
+    def _of(self, wrapper: WrapperInfo) -> list[Event]:
+        return [event for event in self.events if event.wrapper == wrapper.name]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+    def _repr_pretty_(self, printer: object, cycle: bool) -> None:
+        printer.text(str(self))  # type: ignore[attr-defined]
+
+
+def _told(event: Event) -> str:
+    match event:
+        case CompileFinished(outcome="compiled" | "no graph"):
+            why = f"because {event.reasons[0]}" if event.reasons else "for the first time"
+            where = f" ({event.place})" if event.place else ""
+            return f"{event.compile_id} compiled {event.frame} in {event.seconds:.2f} s {why}{where}"
+        case CompileFinished():
+            return f"{event.compile_id} {event.outcome}: {event.detail}"
+        case GraphBreak():
+            return f"graph break{f' at {event.place}' if event.place else ''}: {event.reason}"
+        case EagerCall():
+            return f"ran eager{f' ({event.place})' if event.place else ''}: {event.reason}"
+    return ""

@@ -1,0 +1,91 @@
+"""The functions that look at the cache, and reset it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import engine, state
+from .cache import Wrapper
+from .compiled import original
+from .explanation import Explanation
+from .keys import family_of
+from .snapshot import CacheInfo
+
+__all__ = ["cache_info", "explain", "reset"]
+
+
+def cache_info() -> CacheInfo:
+    """Return a frozen snapshot of all wrappers and their entries.
+
+    Returns
+    -------
+    CacheInfo
+        Counts, and a `WrapperInfo` per wrapper, in the order in which they were made.
+    """
+    return state.cache.info()
+
+
+def reset(target: Any = None) -> None:
+    """Drop compiled code, so that it is compiled again at the next call.
+
+    Parameters
+    ----------
+    target
+        A callable, compiled or not; or its name, as `cache_info` or the user's code has it (``"Net"``, ``"loss_fn"``);
+        None for everything, counts and records included.
+
+    Raises
+    ------
+    LookupError
+        If nothing of that name, or no wrapper for that callable, is known.
+    """
+    if target is None:
+        state.cache.clear()
+        engine.forget_all()
+        state.log.clear()
+    else:
+        state.cache.reset(_wrappers(target))
+
+
+def explain(target: Any) -> Explanation:
+    """Say why something compiled, compiled again, or ran eager.
+
+    Parameters
+    ----------
+    target
+        As in `reset`, but not None.
+
+    Returns
+    -------
+    Explanation
+        Has a rich, an HTML and a plain form, and the wrappers and records that it is made from.
+
+    Raises
+    ------
+    LookupError
+        If nothing of that name, or no wrapper for that callable, is known.
+    """
+    names = {wrapper.name for wrapper in _wrappers(target)}
+    info = cache_info()
+    return Explanation(
+        wrappers=tuple(each for each in info.wrappers if each.name in names),
+        events=tuple(each for each in state.log.since() if each.wrapper in names),
+    )
+
+
+def _wrappers(target: Any) -> list[Wrapper]:
+    if isinstance(target, str):
+        found = [each for each in state.cache if _is_called(each, target)]
+        known = sorted({each.target for each in state.cache})
+        if not found:
+            raise LookupError(f"no wrapper is called {target!r}; known: {', '.join(known) or 'none yet'}")
+        return found
+    family = family_of(original(target))
+    if not (found := state.cache.of(family.anchor)):
+        raise LookupError(f"{family.name} has not been called compiled")
+    return found
+
+
+def _is_called(wrapper: Wrapper, name: str) -> bool:
+    target = wrapper.target
+    return name in (wrapper.name, target, target.removesuffix(".forward"), target.rsplit(".", 1)[-1])

@@ -1,0 +1,233 @@
+"""A region: the stretch of a program in which calls are routed to their wrappers. It owns the hook and the cleanup."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import os
+import sys
+import time
+import weakref
+from collections.abc import Iterable, Mapping
+from types import FunctionType, TracebackType
+from typing import Any
+
+from . import _native, dynamo, engine, state
+from .events import CompileFinished, EagerCall, Event, GraphBreak
+from .options import Options
+from .routing import Policy, is_callback_of_torch, target_of
+from .snapshot import Report
+from .tracebacks import strip
+
+__all__ = ["Region", "RegionError", "current", "region"]
+
+_current: contextvars.ContextVar[Region | None] = contextvars.ContextVar("ipy_dynwrap.region", default=None)
+_open: weakref.WeakSet[Region] = weakref.WeakSet()
+
+
+class RegionError(RuntimeError):
+    """A region that cannot be entered; the message is one sentence."""
+
+
+def current() -> Region | None:
+    """Return the region that is open in this thread and context, or None."""
+    found = _current.get()
+    return found if found is not None and found.open else None
+
+
+def any_open() -> bool:
+    """Tell whether a region is open anywhere in the process."""
+    return any(each.open for each in tuple(_open))
+
+
+def region(*, include: Iterable[str] = (), exclude: Iterable[str] = (), **torch_compile_options: Any) -> Region:
+    """Compile what a with-block calls: ``%%compile`` for scripts.
+
+    Parameters
+    ----------
+    include
+        Names of further modules whose functions are routed, as those of the calling module and of ``__main__`` are.
+    exclude
+        Names of functions and classes that are not routed.
+    **torch_compile_options
+        As of `torch.compile`.
+
+    Returns
+    -------
+    Region
+        A context manager, to be entered once.
+
+    Raises
+    ------
+    OptionsError
+        For an option that cannot be obeyed.
+
+    Examples
+    --------
+    >>> with ipy_dynwrap.region(backend="inductor") as r:  # doctest: +SKIP
+    ...     loss = loss_fn(model(x), y)
+    >>> r.report.compiles  # doctest: +SKIP
+    2
+    """
+    caller = sys._getframe(1).f_globals.get("__name__")
+    own = (caller,) if isinstance(caller, str) else ()
+    return Region(Options.of(**torch_compile_options), include=(*_names(include), *own), exclude=_names(exclude))
+
+
+def _names(names: Iterable[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+class Region:
+    """A context manager in which calls are routed. Use `region`, or ``%%compile``.
+
+    Parameters
+    ----------
+    options
+        The compile options.
+    include, exclude
+        As in `region`.
+    stance
+        A stance for the region (`torch.compiler.set_stance`).
+    """
+
+    def __init__(
+        self, options: Options, include: Iterable[str] = (), exclude: Iterable[str] = (), stance: str | None = None
+    ) -> None:
+        self._options = options
+        self._policy = Policy.of(frozenset({"__main__", *include}), frozenset(exclude))
+        self._stance = dynamo.set_stance(stance) if stance is not None else None
+        self._space = engine.space(options)
+        self._cleanup: contextlib.ExitStack | None = None
+        self._report: Report | None = None
+        self._notes = _Notes()
+        self._before = state.cache.totals()
+        self._begun = time.perf_counter()
+
+    @property
+    def open(self) -> bool:
+        """Whether the region is entered and not left."""
+        return self._cleanup is not None
+
+    @property
+    def report(self) -> Report:
+        """What happened in the region, so far if it is open."""
+        if self._report is not None:
+            return self._report
+        done = state.cache.totals().minus(self._before)
+        return Report(
+            calls=done.calls,
+            compiles=done.compiles,
+            recompiles=done.recompiles,
+            eager_calls=done.eager_calls,
+            graph_breaks=done.graph_breaks,
+            compile_seconds=done.compile_seconds,
+            seconds=time.perf_counter() - self._begun,
+            reasons=tuple(self._notes.reasons),
+            notices=tuple(self._notes.notices),
+        )
+
+    def __enter__(self) -> Region:
+        if self.open or self._report is not None:
+            raise RegionError("a region is entered once; make a new one")
+        if current() is not None:
+            raise RegionError("a compile region is already open here; leave it before you enter another")
+        if (why := _native.unavailable_reason()) is not None:
+            raise RegionError(f"no compile region here: {why}; ipy_dynwrap.compile still works")
+        with contextlib.ExitStack() as cleanup:
+            self._before, self._begun = state.cache.totals(), time.perf_counter()
+            cleanup.callback(state.log.subscribe(self._notes))
+            if self._stance is not None:
+                cleanup.enter_context(self._stance)
+            token = _current.set(self)
+            cleanup.callback(_reset, token)
+            if not self._options.disable:
+                import torch
+
+                with dynamo.callback_off():
+                    handle = _native.enter(self._policy.decide, self._route, torch.Tensor, self._policy.number)
+                cleanup.callback(_leave, handle)
+            self._cleanup = cleanup.pop_all()
+        _open.add(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        trace: TracebackType | None = None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave the region; nothing happens if it is not open."""
+        cleanup, self._cleanup = self._cleanup, None
+        if cleanup is not None:
+            _open.discard(self)
+            try:
+                cleanup.close()
+            finally:
+                self._report = self.report
+
+    def _route(self, function: FunctionType, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Run one outermost call, for the frame hook."""
+        found = target_of(function, args)
+        if found is None:
+            return _native.DECLINE
+        target, rest = found
+        if dynamo.is_left_alone(target) or dynamo.is_tracing():
+            return _native.DECLINE_ALL
+        if is_callback_of_torch(args) or (target is not function and self._policy.excludes(type(target).__qualname__)):
+            return _native.DECLINE
+        if self._space.is_skipped(target):
+            return _native.DECLINE
+        try:
+            return self._space.call(target, rest, kwargs, eager_on_error=True)
+        except BaseException as error:
+            raise strip(error) from error.__cause__
+
+
+def _leave(handle: Any) -> None:
+    with dynamo.callback_off():
+        _native.leave(handle)
+
+
+def _reset(token: contextvars.Token[Region | None]) -> None:
+    try:
+        _current.reset(token)
+    except ValueError:
+        # Left in another context than it was entered in (a task that was cancelled, a generator that was closed). What
+        # the other context still names is closed, and `current` sees that.
+        _current.set(None)
+
+
+class _Notes:
+    """What the user should hear about at the end, each once."""
+
+    def __init__(self) -> None:
+        self.reasons: dict[str, None] = {}
+        self.notices: dict[str, None] = {}
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case CompileFinished(outcome="compiled", reasons=(first, *_)):
+                self.reasons[f"{event.target}: {first}"] = None
+            case CompileFinished(outcome="failed"):
+                self.notices[f"{event.target} could not be compiled ({event.detail})"] = None
+            case EagerCall():
+                self.notices[f"{event.target} ran eager: {event.reason}"] = None
+            case GraphBreak():
+                where = f" at {event.place}" if event.place else ""
+                self.notices[f"graph break in {event.target}{where}: {event.reason}"] = None
+
+
+def _after_fork() -> None:
+    """In a child process nothing is routed: a DataLoader's worker runs what eager would."""
+    _native.after_fork()
+    for each in tuple(_open):
+        each._cleanup = None
+    _open.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

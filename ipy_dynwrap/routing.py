@@ -1,0 +1,95 @@
+"""What is routed: the outermost call of a module, or of a function of the notebook's own that receives a tensor."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterable
+from types import CodeType, FunctionType
+from typing import Any
+
+from . import _native, dynamo
+
+__all__ = ["Policy"]
+
+_numbers = itertools.count(1)
+
+
+class Policy:
+    """Decides once per code object whether its calls are routed. Made by `Policy.of`.
+
+    Parameters
+    ----------
+    modules
+        The names of the modules whose functions count as the notebook's own, packages with all that is in them.
+    exclude
+        Names of functions, methods and classes that are not routed; ``"Net.encode"`` and ``"encode"`` both work.
+    """
+
+    def __init__(self, modules: frozenset[str], exclude: frozenset[str]) -> None:
+        self.modules = modules
+        self.exclude = exclude
+        # The hook keeps a code object's verdict together with the number of the policy that gave it.
+        self.number = next(_numbers)
+
+    @staticmethod
+    @functools.lru_cache(maxsize=256)
+    def of(modules: frozenset[str], exclude: frozenset[str]) -> Policy:
+        """Return the one policy for these names."""
+        return Policy(modules, exclude)
+
+    def decide(self, code: CodeType, function: FunctionType) -> int:
+        """Return the verdict for a code object that the hook has not met (a constant of `_native`)."""
+        if code is dynamo.module_call_code():
+            return _native.ROUTE
+        if code in dynamo.barrier_codes():
+            return _native.BARRIER
+        name = code.co_name
+        if name.startswith("<") and name != "<lambda>":
+            return _native.PASS  # a comprehension, a class body, a module
+        if name.startswith("__") and name.endswith("__") and name != "__call__":
+            return _native.PASS  # Python's own protocol: __init__, __getitem__ of a dataset, __torch_function__
+        if not self._is_own(code, function) or self.excludes(function.__qualname__):
+            return _native.PASS
+        if dynamo.is_left_alone(function):
+            return _native.PASS
+        return _native.ROUTE_CARRIER
+
+    def _is_own(self, code: CodeType, function: FunctionType) -> bool:
+        module = function.__globals__.get("__name__")
+        if module is None:
+            return code.co_filename == "<string>"  # exec'd by hand into an empty namespace
+        return isinstance(module, str) and any(
+            module == known or module.startswith(f"{known}.") for known in self.modules
+        )
+
+    def excludes(self, qualified_name: str) -> bool:
+        """Tell whether the user excluded this name, or a class that it belongs to."""
+        if not self.exclude:
+            return False
+        parts = qualified_name.rsplit("<locals>.", 1)[-1].split(".")
+        return any(".".join(parts[i : i + n]) in self.exclude for n in (1, 2) for i in range(len(parts)))
+
+
+def target_of(function: FunctionType, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]] | None:
+    """Return what is called, and with which arguments, when `function` is called with `args`; None to let it pass.
+
+    A module's ``__call__`` and a callable object's are calls of the object.
+    """
+    import torch.nn
+
+    code = function.__code__
+    if code is dynamo.module_call_code():
+        module = args[0]
+        # A class that puts something before Module.__call__ has already run that: to call the module would repeat it.
+        return (module, args[1:]) if type(module).__call__ is torch.nn.Module.__call__ else None
+    if code.co_name == "__call__" and args and getattr(type(args[0]), "__call__", None) is function:
+        return args[0], args[1:]
+    return function, args
+
+
+def is_callback_of_torch(args: Iterable[Any]) -> bool:
+    """Tell whether torch calls this function with a context of its own (``autograd.Function.forward``)."""
+    import torch.autograd.function
+
+    return any(isinstance(each, torch.autograd.function.FunctionCtx) for each in itertools.islice(args, 1))

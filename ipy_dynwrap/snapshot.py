@@ -1,0 +1,152 @@
+"""What the cache looks like at one moment: frozen values, safe to keep, compare and read from any thread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["CacheInfo", "EntryInfo", "Report", "WrapperInfo"]
+
+@dataclass(frozen=True, slots=True)
+class EntryInfo:
+    """One cache entry: guards, and the code that runs when they hold.
+
+    Parameters
+    ----------
+    compile_id
+        Torch's id, ``"0/1"``.
+    hits
+        Calls that ran this entry's code, the compiling call included.
+    run_seconds
+        Wall time inside this entry's code, in seconds; the entries it calls are included.
+    reason
+        Why the entries before it did not fit, in words; None for a first compilation.
+    cell, line
+        The cell (None outside a notebook) and line whose call compiled it.
+    compile_seconds
+        Wall time of its compilation, in seconds.
+    frame
+        The name of the frame's code; a resume function's after a graph break.
+    graph
+        False for an entry without tensor operations of its own, which only calls on.
+    """
+
+    compile_id: str
+    hits: int
+    run_seconds: float
+    reason: str | None
+    cell: int | None
+    line: int | None
+    compile_seconds: float = 0.0
+    frame: str = ""
+    graph: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class WrapperInfo:
+    """One wrapper: a generated function with a code object, and so a cache, of its own.
+
+    Parameters
+    ----------
+    name
+        Unique, and the same from run to run.
+    kind
+        ``"module"``, ``"function"``, ``"method"`` or ``"callable"``.
+    target
+        The qualified name of what is called.
+    key
+        The key fields of the family and the values that lead here.
+    entries
+        The entries, oldest first, those of frames after a graph break included.
+    calls
+        Calls that came here.
+    compiles
+        Compilations that made a graph.
+    eager_calls
+        Calls of `calls` that ran no compiled code.
+    limit
+        Torch's `recompile_limit` for this wrapper.
+    state
+        ``"compiled"``, ``"at limit"``, ``"eager"`` (nothing compiled yet) or ``"skipped"`` (torch does not compile it).
+    compile_seconds
+        Wall time of its compilations, in seconds.
+    last_reason
+        Why it compiled again, or did not compile, the last time; None if it did neither.
+    recompiles
+        Compilations of `compiles` that had an entry before them which did not fit.
+    graph_breaks
+        Graph breaks met while compiling.
+    options
+        The compile options, in words.
+    hits
+        Calls that ran compiled code and compiled nothing.
+    """
+
+    name: str
+    kind: str
+    target: str
+    key: Mapping[str, str]
+    entries: tuple[EntryInfo, ...]
+    calls: int
+    compiles: int
+    eager_calls: int
+    limit: int
+    state: str
+    compile_seconds: float
+    last_reason: str | None
+    recompiles: int = 0
+    graph_breaks: int = 0
+    options: str = ""
+    hits: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CacheInfo:
+    """All wrappers of now, with their sums.
+
+    Parameters
+    ----------
+    wrappers
+        In the order in which they were made.
+    compiles, recompiles, eager_calls, graph_breaks
+        Counts since the start, or since `reset`; wrappers that are gone are included.
+    compile_seconds
+        Wall time of all compilations, in seconds.
+    calls
+        All routed calls.
+    """
+
+    wrappers: tuple[WrapperInfo, ...]
+    compiles: int
+    recompiles: int
+    eager_calls: int
+    graph_breaks: int
+    compile_seconds: float
+    calls: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What happened between entering a region and leaving it.
+
+    Parameters
+    ----------
+    calls, compiles, recompiles, eager_calls, graph_breaks
+        Counts within the region.
+    compile_seconds, seconds
+        Wall time of its compilations, and of the whole region, in seconds.
+    reasons
+        Why something compiled again, in words, without repetition: ``"Net.forward: x.shape[0] 4 -> 5"``.
+    notices
+        What the user should know, in words, each once: a call that ran eager and why, a graph break with its line.
+    """
+
+    calls: int = 0
+    compiles: int = 0
+    recompiles: int = 0
+    eager_calls: int = 0
+    graph_breaks: int = 0
+    compile_seconds: float = 0.0
+    seconds: float = 0.0
+    reasons: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
