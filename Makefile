@@ -41,7 +41,7 @@ $(INSTALLED): pyproject.toml constraints.txt CMakeLists.txt $(NATIVE)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing into $(VENV) and building (some minutes the first time)"
 	@$(PIP) install --upgrade pip
-	@$(PIP) install -c constraints.txt --editable '.[dev]'
+	@$(PIP) install -c constraints.txt --editable '.[test,dev]'
 	@touch $@
 
 demo: $(INSTALLED) ## Run notebooks/quickstart.ipynb in a real kernel; print the cache table and where the HTML report lies

@@ -1,4 +1,4 @@
-"""See to it that the browser tests find Chromium: install Debian's where that is possible, otherwise say what is missing."""
+"""Find Chromium for the browser tests: install Debian's where that is possible, otherwise say what is missing."""
 
 from __future__ import annotations
 

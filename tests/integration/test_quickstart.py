@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import nbformat
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 pytest.importorskip("torch")
 pytest.importorskip("sklearn")

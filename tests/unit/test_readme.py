@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import ipy_dynwrap
 from ipy_dynwrap import arguments
+
+if TYPE_CHECKING:
+    import argparse
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "docs/design.md"]
