@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from argparse import BooleanOptionalAction, Namespace
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -12,8 +13,6 @@ from IPython.core.magic_arguments import MagicArgumentParser
 from . import config
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-
     from IPython.core.interactiveshell import InteractiveShell
 
     from .options import Options
@@ -56,9 +55,7 @@ _SWITCHES = {
 
 def parser() -> MagicArgumentParser:
     """Make the parser of the options; all defaults are None: not given."""
-    from argparse import BooleanOptionalAction
-
-    options = _Parser(prog="%compile")
+    options = _Parser(prog="%compile")  # type: ignore[no-untyped-call]
     options.allow_abbrev = False
     for name, (metavar, text) in _VALUED.items():
         repeatable = name in ("include", "exclude")
@@ -121,7 +118,7 @@ def request(line: str, shell: InteractiveShell) -> Request:
 
 def _parse(line: str, defaults: config.DynWrap) -> Namespace:
     try:
-        given = parser().parse_argstring(line)
+        given: Namespace = parser().parse_argstring(line)  # type: ignore[no-untyped-call]
     except ValueError as problem:  # an open quote
         raise CellError(f"%%compile: {str(problem).lower()} in {line!r}") from None
     for name, value in vars(given).items():
@@ -131,16 +128,14 @@ def _parse(line: str, defaults: config.DynWrap) -> Namespace:
 
 
 def _options(given: Namespace, shell: InteractiveShell) -> Options:
-    from .options import Options, OptionsError
+    from . import dynamo
+    from .options import Options
 
-    # Only what is asked for is passed on: options that are equal must compare equal.
-    asked: dict[str, Any] = {"mode": given.mode, "dynamic": given.dynamic, "fullgraph": given.fullgraph or None}
+    dynamo.require()
+    # A registered name means the same in every notebook; only another one is looked up in this one.
     backend: Any = given.backend
-    try:
-        Options.of(backend=backend)
-    except OptionsError:
-        # A registered name means the same in every notebook; only another name is looked up in this one.
-        if not callable(mine := shell.user_ns.get(backend)):
-            raise
+    if backend not in dynamo.backends() and callable(mine := shell.user_ns.get(backend)):
         backend = mine
-    return Options.of(backend=backend, **{name: value for name, value in asked.items() if value is not None})
+    # What is not asked for is not passed on: options that mean the same must compare equal.
+    asked = {"mode": given.mode, "dynamic": given.dynamic, "fullgraph": given.fullgraph or None}
+    return Options.of(backend=backend, **asked)

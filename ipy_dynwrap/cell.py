@@ -11,25 +11,20 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
-import threading
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
-from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
-from IPython.core.getipython import get_ipython
 from IPython.core.inputtransformer2 import cell_magic
 
-from . import arguments
+from . import arguments, blocks, state
 from .events import Place
 
 if TYPE_CHECKING:
+    from types import CodeType, FrameType
+
     from IPython.core.interactiveshell import InteractiveShell
 
-    from .snapshot import Report
-
-__all__ = ["CellWrapper", "CompiledCell", "LineTaker", "compiled", "keep", "place_in", "run", "show_summary", "take"]
+__all__ = ["CellWrapper", "LineTaker", "place_in", "run"]
 
 # `%%compile?` asks for help, and IPython answers it.
 _FIRST_LINE = re.compile(r"%%compile(?:[ \t]+(?P<options>.*))?[ \t]*\r?\n?$")
@@ -44,6 +39,7 @@ class LineTaker:
     has_side_effects = True
 
     def __call__(self, lines: list[str]) -> list[str]:
+        """Return as many lines as there are in `lines`, unless another cell magic follows."""
         for at, line in enumerate(lines):
             if found := _FIRST_LINE.match(line):
                 options, rest = (found["options"] or "").strip(), lines[at + 1 :]
@@ -64,7 +60,7 @@ def _marker(options: str, rest: str) -> str:
 def _inner_magic(rest: list[str]) -> list[str]:
     """Translate another cell magic directly below ``%%compile``."""
     blank = next((at for at, line in enumerate(rest) if line.strip()), 0)
-    return [*rest[:blank], *cell_magic(rest[blank:])]
+    return [*rest[:blank], *cell_magic(rest[blank:])]  # type: ignore[no-untyped-call]
 
 
 def _options_of(statement: ast.stmt) -> str | None:
@@ -131,27 +127,20 @@ def run(shell: InteractiveShell, options: str, text: str, names: Mapping[str, An
     """
     __tracebackhide__ = True  # IPython leaves this frame out of a traceback
     arguments.request(options, shell)
-    source = shell.transform_cell(text)
-    here = _running_line(place_in(shell))
-    file = shell.compile.cache(source, here.cell or 0) if here is not None and not in_place else "<%compile>"
-    tree = shell.transform_ast(shell.compile.ast_parse(source, file))
-    if here is not None and in_place:
+    source = shell.transform_cell(text)  # type: ignore[no-untyped-call]
+    here = state.place_of_caller()
+    cell = None if here is None else here.cell
+    file = "<%compile>" if in_place else shell.compile.cache(source, cell or 0)
+    tree = shell.transform_ast(shell.compile.ast_parse(source, file))  # type: ignore[no-untyped-call]
+    if in_place and here is not None and cell is not None:
         file = here.file
-        for node in ast.walk(tree):
-            if hasattr(node, "lineno"):
-                node.lineno = node.end_lineno = here.line
-                node.col_offset = node.end_col_offset = 0
+        _move(tree, ast.Pass(lineno=here.line, end_lineno=here.line, col_offset=0, end_col_offset=0))
     body = _wrapped(options, tree.body, tree.body[0], "last_expr")
-    last = body.pop() if isinstance(body[-1], ast.Expr) else None
-    exec(shell.compile(ast.Module(body, []), file, "exec"), shell.user_ns, names)  # noqa: S102 - it is the user's
-    return None if last is None else eval(shell.compile(ast.Expression(last.value), file, "eval"), shell.user_ns, names)
-
-
-def _running_line(place: Callable[[FrameType], Place | None]) -> Place | None:
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None and (found := place(frame)) is None:
-        frame = frame.f_back
-    return found if frame is not None else None
+    last = ast.Expression(body.pop().value) if isinstance(body[-1], ast.Expr) else None  # type: ignore[attr-defined]
+    # The shell's compiler knows the future imports of earlier cells.
+    to_code: Callable[..., CodeType] = shell.compile
+    exec(to_code(ast.Module(body, []), file, "exec"), shell.user_ns, names)  # noqa: S102 - the user's own code
+    return None if last is None else eval(to_code(last, file, "eval"), shell.user_ns, names)  # noqa: S307 - the same
 
 
 def _wrapped(options: str, body: list[ast.stmt], at: ast.stmt, interactivity: str) -> list[ast.stmt]:
@@ -166,8 +155,9 @@ def _wrapped(options: str, body: list[ast.stmt], at: ast.stmt, interactivity: st
     shown: list[ast.stmt] = []
     if isinstance(last := body[-1], ast.Expr) and not isinstance(last.value, ast.Starred):
         # IPython displays an expression at the end of the cell's own level, so the value is handed on to there.
-        body[-1] = _statement("{}.keep()", last)
-        body[-1].value.args.append(last.value)  # type: ignore[attr-defined]
+        handed_on = _statement("{}.keep()", last)
+        handed_on.value.args.append(last.value)  # type: ignore[attr-defined]
+        body[-1] = handed_on
         shown.append(_statement("{}.take()", last))
     elif interactivity == "last":
         # Now the block is the last statement, and IPython would display every expression in it, not only in its last.
@@ -179,11 +169,15 @@ def _wrapped(options: str, body: list[ast.stmt], at: ast.stmt, interactivity: st
 
 
 def _statement(source: str, at: ast.stmt) -> ast.stmt:
-    """Parse a statement that reaches this module without a name in the user's namespace, and place it at `at`."""
-    statement = ast.parse(source.format(f"__import__({__name__!r}, fromlist=['_'])")).body[0]
-    for node in ast.walk(statement):
-        ast.copy_location(node, at)
+    """Parse a statement that reaches `blocks` without a name in the user's namespace, and place it at `at`."""
+    statement = ast.parse(source.format(f"__import__({blocks.__name__!r}, fromlist=['_'])")).body[0]
+    _move(statement, at)
     return statement
+
+
+def _move(tree: ast.AST, at: ast.stmt) -> None:
+    for node in ast.walk(tree):
+        ast.copy_location(node, at)
 
 
 def _is_future(statement: ast.stmt) -> bool:
@@ -206,96 +200,16 @@ class _Mute(ast.NodeTransformer):
     """Makes the value of every expression statement None, in nested blocks too: None is not displayed."""
 
     def visit_Expr(self, node: ast.Expr) -> ast.Expr:
+        """Turn ``value`` into ``(value, None)[1]``."""
         if isinstance(node.value, ast.Starred):
             return node
         value = ast.Subscript(ast.Tuple([node.value, ast.Constant(None)], ast.Load()), ast.Constant(1), ast.Load())
         return ast.fix_missing_locations(ast.copy_location(ast.Expr(ast.copy_location(value, node)), node))
 
-    def _leave(self, node: ast.AST) -> ast.AST:
-        return node
-
-    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = _leave
-
-
-class _ThisThread(threading.local):
-    """What one node of a cell leaves for a later one, or for the end. Kernels with subshells run cells in threads."""
-
-    def __init__(self) -> None:
-        self.value: Any = None
-        self.reports: list[Report] = []
-
-
-_here = _ThisThread()
-
-
-def keep(value: object) -> None:
-    """Hand the value of a cell's last expression on to `take`; nothing of the cell runs between the two."""
-    _here.value = value
-
-
-def take() -> object:
-    """Return the value of the last expression, for IPython to display, and forget it."""
-    value, _here.value = _here.value, None
-    return value
-
-
-def compiled(options: str) -> CompiledCell:
-    """Return the context manager around the statements of a cell; generated code calls this.
-
-    Raises
-    ------
-    CellError
-        As `arguments.request`.
-    """
-    return CompiledCell(arguments.request(options, get_ipython()))
-
-
-class CompiledCell:
-    """A region around a cell's statements, with the views of it.
-
-    Parameters
-    ----------
-    request
-        What the ``%%compile`` line asks for.
-    """
-
-    def __init__(self, request: arguments.Request) -> None:
-        self._request = request
-        self._cleanup = ExitStack()
-
-    def __enter__(self) -> None:
-        from .inspector import live_line
-        from .regions import RegionError
-
-        with ExitStack() as cleanup:
-            cleanup.enter_context(live_line())
-            try:
-                cleanup.enter_context(self._request.region)
-            except RegionError as problem:
-                raise arguments.CellError(f"%%compile: {problem}") from None
-            self._cleanup = cleanup.pop_all()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            # The error is none of the region's business, and so gets no frames from here.
-            self._cleanup.close()
-        finally:
-            # Once more, for an interrupt that came while it was being left.
-            self._request.region.close()
-        if not self._request.quiet:
-            _here.reports.append(self._request.region.report)
-
-
-def show_summary() -> None:
-    """Show what happened in the regions of the cell that has ended; for IPython's event ``post_execute``."""
-    reports, _here.reports = _here.reports, []
-    if reports:
-        from .inspector import show_report
-
-        for report in reports:
-            show_report(report)
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        """Visit what runs at the cell's own level: the body of a function or class displays nothing."""
+        inner = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        return node if inner else super().generic_visit(node)
 
 
 def place_in(shell: InteractiveShell) -> Callable[[FrameType], Place | None]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from . import cell, state
+from . import blocks, cell, state
 from .config import DynWrap
 from .magics import DynWrapMagics
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["load_ipython_extension", "unload_ipython_extension"]
 
-_Item = TypeVar("_Item")
 _loaded: WeakKeyDictionary[InteractiveShell, ExitStack] = WeakKeyDictionary()
 
 
@@ -30,8 +29,8 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
         _append(undo, shell.ast_transformers, cell.CellWrapper(shell))
         _append(undo, state.places, cell.place_in(shell))
         _register_magics(undo, shell)
-        shell.events.register("post_execute", cell.show_summary)
-        undo.callback(shell.events.unregister, "post_execute", cell.show_summary)
+        shell.events.register("post_execute", blocks.show_summary)
+        undo.callback(shell.events.unregister, "post_execute", blocks.show_summary)
         _loaded[shell] = undo.pop_all()
 
 
@@ -41,12 +40,12 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
         undo.close()
 
 
-def _append(undo: ExitStack, items: list[_Item], item: _Item) -> None:
+def _append(undo: ExitStack, items: list[Any], item: object) -> None:
     items.append(item)
     undo.callback(_remove, items, item)
 
 
-def _remove(items: list[_Item], item: _Item) -> None:
+def _remove(items: list[Any], item: object) -> None:
     # By identity, and maybe somebody else took it out: IPython drops an AST transformer that failed.
     items[:] = [each for each in items if each is not item]
 
@@ -54,17 +53,16 @@ def _remove(items: list[_Item], item: _Item) -> None:
 def _register_magics(undo: ExitStack, shell: InteractiveShell) -> None:
     manager = shell.magics_manager
     magics = DynWrapMagics(shell)
-    before: list[tuple[str, str, Callable[..., object] | None]] = [
-        (kind, name, manager.magics[kind].get(name)) for kind, names in magics.magics.items() for name in names
-    ]
-
-    def restore() -> None:
-        for kind, name, former in before:
-            if former is None:
-                manager.magics[kind].pop(name, None)
-            else:
-                manager.magics[kind][name] = former
-        manager.registry.pop(DynWrapMagics.__name__, None)
-
-    undo.callback(restore)
+    undo.callback(_remove, shell.configurables, magics)  # where every instance of Magics puts itself
+    for kind, names in magics.magics.items():
+        for name in names:
+            undo.callback(_restore, manager.magics[kind], name, manager.magics[kind].get(name))
+    undo.callback(manager.registry.pop, DynWrapMagics.__name__, None)
     manager.register(magics)
+
+
+def _restore(table: dict[str, Callable[..., object]], name: str, former: Callable[..., object] | None) -> None:
+    if former is None:
+        table.pop(name, None)
+    else:
+        table[name] = former

@@ -7,13 +7,16 @@ import functools
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class, needs_local_scope, no_var_expand
 
 from . import arguments
 from .arguments import CellError
 from .cell import run
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
 
 __all__ = ["DynWrapMagics"]
 
@@ -37,22 +40,25 @@ Defaults: %config DynWrap
 class DynWrapMagics(Magics):
     """The magics of this extension. A cell under ``%%compile`` comes here only where `cell` could not take it over."""
 
+    def __init__(self, shell: InteractiveShell) -> None:
+        super().__init__(shell)
+        self._shell = shell
+
     @needs_local_scope
     @no_var_expand
     @line_cell_magic
     def compile(self, line: str, cell: str | None = None, local_ns: Mapping[str, Any] | None = None) -> Any:
+        """Run `cell`, or the statement in `line`, in a region."""
         __tracebackhide__ = True  # IPython leaves this frame out of a traceback
-        names = self.shell.user_ns if local_ns is None else local_ns
+        names = self._shell.user_ns if local_ns is None else local_ns
         if cell is not None:
             if not cell.strip():
                 raise CellError("%%compile: nothing was compiled; put %%compile above the other cell magic")
-            return run(self.shell, line, cell, names, in_place=False)
+            return run(self._shell, line, cell, names, in_place=False)
         options, statement = arguments.split(line)
         if not statement:
             raise CellError("%compile: there is no statement; %%compile, with two %, takes a cell")
-        return run(self.shell, options, statement, names, in_place=True)
-
-    compile.__doc__ = _COMPILE + arguments.parser().format_help()
+        return run(self._shell, options, statement, names, in_place=True)
 
     @line_magic
     def dynwrap(self, line: str) -> Any:
@@ -86,9 +92,12 @@ class DynWrapMagics(Magics):
         """Return what `name`, which may have dots, stands for in the notebook; the cache may know other names."""
         first, *attributes = name.split(".")
         try:
-            return functools.reduce(getattr, attributes, self.shell.user_ns[first])
+            return functools.reduce(getattr, attributes, self._shell.user_ns[first])
         except (KeyError, AttributeError):
             return name
+
+
+DynWrapMagics.compile.__doc__ = _COMPILE + arguments.parser().format_help()
 
 
 def _export(file: str) -> None:

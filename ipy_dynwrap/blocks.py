@@ -1,0 +1,117 @@
+"""What the code of a cell under `%%compile` calls while it runs: the region around it, and the value that it shows."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import fields
+from itertools import chain
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.getipython import get_ipython
+
+from . import arguments
+from .snapshot import Report
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+__all__ = ["CompiledBlock", "compiled", "keep", "show_summary", "take"]
+
+
+class _ThisThread(threading.local):
+    """What one statement leaves for a later one, or for the cell's end. Kernels with subshells run cells in threads."""
+
+    def __init__(self) -> None:
+        self.value: Any = None
+        self.reports: list[Report] = []
+
+
+_here = _ThisThread()
+
+
+def keep(value: object) -> None:
+    """Hand the value of the last expression on to `take`; nothing of the cell runs between the two."""
+    _here.value = value
+
+
+def take() -> object:
+    """Return the value of the last expression, for IPython to display, and forget it."""
+    value, _here.value = _here.value, None
+    return value
+
+
+def compiled(options: str) -> CompiledBlock:
+    """Return the context manager around the statements of a cell.
+
+    Raises
+    ------
+    CellError
+        As `arguments.request`.
+    """
+    shell: InteractiveShell | None = get_ipython()
+    if shell is None:
+        raise arguments.CellError("%%compile works in IPython only; in a script use ipy_dynwrap.region")
+    return CompiledBlock(arguments.request(options, shell))
+
+
+class CompiledBlock:
+    """A region around a cell's statements, with the views of it.
+
+    Parameters
+    ----------
+    request
+        What the ``%%compile`` line asks for.
+    """
+
+    def __init__(self, request: arguments.Request) -> None:
+        self._request = request
+        self._cleanup = ExitStack()
+
+    def __enter__(self) -> None:
+        from .inspector import live_line
+        from .regions import RegionError
+
+        with ExitStack() as cleanup:
+            cleanup.enter_context(live_line())
+            try:
+                cleanup.enter_context(self._request.region)
+            except RegionError as problem:
+                raise arguments.CellError(f"%%compile: {problem}") from None
+            self._cleanup = cleanup.pop_all()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            # The error of the cell is not passed on: it would get frames from here into its traceback.
+            self._cleanup.close()
+        except BaseException:
+            take()  # nobody else will
+            raise
+        finally:
+            # Once more, for an interrupt that came while it was being left.
+            self._request.region.close()
+        if not self._request.quiet:
+            _here.reports.append(self._request.region.report)
+
+
+def show_summary() -> None:
+    """Show what happened in the regions of the cell that has ended; for IPython's event ``post_execute``."""
+    reports, _here.reports = _here.reports, []
+    if reports:
+        from .inspector import show_report
+
+        show_report(_total(reports))
+
+
+def _total(reports: Sequence[Report]) -> Report:
+    """Add up the reports of one cell: `%compile` may stand in a loop."""
+    columns: dict[str, Any] = {}
+    for field in fields(Report):
+        values = [getattr(each, field.name) for each in reports]
+        words = isinstance(values[0], tuple)
+        columns[field.name] = tuple(dict.fromkeys(chain.from_iterable(values))) if words else sum(values)
+    return Report(**columns)
