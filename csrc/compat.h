@@ -72,7 +72,7 @@ evaluator_is_default(compat_evaluator evaluator)
     return evaluator == _PyEval_EvalFrameDefault;
 }
 
-/* Borrowed. 3.13 keeps the code as "the executable" of the frame: https://github.com/python/cpython/pull/105727 */
+/* Borrowed. In 3.13 a frame has an "executable", which is a code object for every frame that an evaluator is given. */
 static inline PyCodeObject *
 frame_code(compat_frame *frame)
 {
@@ -138,8 +138,7 @@ frame_is_fresh_call(compat_frame *frame)
         return false;
     }
 #if PY_VERSION_HEX >= 0x030D0000
-    /* 3.13 keeps the instruction to run next instead of the one before: https://github.com/python/cpython/pull/109095
-     */
+    /* 3.13 keeps the instruction to run next, earlier versions the one before it. */
     return frame->instr_ptr == _PyCode_CODE(code);
 #elif PY_VERSION_HEX >= 0x030B0000
     return frame->prev_instr == _PyCode_CODE(code) - 1;
@@ -171,9 +170,8 @@ frame_argument(compat_frame *frame, Py_ssize_t index)
 }
 
 /* Give up a fresh frame that will not run. May be called with an exception set, and leaves it set.
- * Up to 3.11 the caller of the evaluator clears the frame. From 3.12 on the evaluator does
- * (https://github.com/python/cpython/pull/96319), with functions that are not exported: CPython's own evaluator is made
- * to throw into the frame, which has no handler yet, so that it unwinds and clears it. */
+ * Up to 3.11 the caller of the evaluator clears the frame. From 3.12 on the evaluator does, with functions that CPython
+ * does not export: so its own evaluator is made to throw into the frame, which has no handler yet, and unwinds it. */
 static inline void
 frame_discard(PyThreadState *tstate, compat_frame *frame)
 {
@@ -189,8 +187,7 @@ frame_discard(PyThreadState *tstate, compat_frame *frame)
 #endif
 }
 
-/* The name of a fast local, borrowed. 3.11 joined locals, cells and free variables into one array:
- * https://github.com/python/cpython/issues/88116 */
+/* The name of a fast local, borrowed. 3.11 joined locals, cells and free variables into one array, and their names. */
 static inline PyObject *
 code_local_name(PyCodeObject *code, Py_ssize_t index)
 {
@@ -201,7 +198,7 @@ code_local_name(PyCodeObject *code, Py_ssize_t index)
 #endif
 }
 
-/* 3.12 renamed the functions of PEP 523's code extras: https://github.com/python/cpython/pull/101728 */
+/* 3.12 moved the functions of PEP 523's code extras to the unstable tier: https://peps.python.org/pep-0689/ */
 static inline Py_ssize_t
 code_extra_request(freefunc release)
 {
