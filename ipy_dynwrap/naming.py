@@ -12,6 +12,7 @@ import inspect
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 __all__ = ["STATE", "Naming", "reader"]
 
@@ -87,7 +88,7 @@ class Naming:
     defaults
         The parameters that have a default, in order.
     partial
-        The name of the function in a `functools.partial`.
+        Whether the target is a `functools.partial`.
     """
 
     target: str | None = None
@@ -100,7 +101,7 @@ class Naming:
     generic: bool = False
     free: tuple[str, ...] = ()
     defaults: tuple[str, ...] = ()
-    partial: str | None = None
+    partial: bool = False
 
     @staticmethod
     def plain() -> Naming:
@@ -111,44 +112,31 @@ class Naming:
     def of(kind: str, target: object) -> Naming:
         """Return the naming of the wrapper's frame for `target`."""
         function, bound = _function(kind, target)
-        partial = getattr(target.func, "__name__", "func") if isinstance(target, functools.partial) else None
-        if partial is not None:
-            name = f"partial({partial})"
+        if isinstance(target, functools.partial):
+            name = f"partial({getattr(target.func, '__name__', 'function')})"
         elif kind in ("module", "callable"):
             name = "self"
         else:
             name = str(getattr(target, "__name__", type(target).__name__))
-        naming = {"target": name, "kind": kind, "type_name": type(target).__name__, "partial": partial}
+        naming: dict[str, Any] = {"target": name, "kind": kind, "type_name": type(target).__name__, "generic": True}
+        naming["partial"] = isinstance(target, functools.partial)
         if function is None:
-            return Naming(**naming, generic=True)  # type: ignore[arg-type]
-        parameters = _parameters(function.__code__)
+            return Naming(**naming)
+        positional, variadic, keywords = _parameters(function.__code__)
         outer = getattr(target, "__func__", target) if kind in ("function", "method") else None
-        if not isinstance(outer, types.FunctionType):
-            return Naming(
-                **naming,  # type: ignore[arg-type]
-                positional=parameters[0][bound:],
-                variadic=parameters[1],
-                keywords=parameters[2],
-                generic=True,
-            )
-        # The wrapper of a function has the function's own parameters; ``*args`` alone is a decorator's, and stands for
-        # those of what is decorated.
-        own = _parameters(outer.__code__)
-        names = {*outer.__code__.co_varnames[: outer.__code__.co_argcount + outer.__code__.co_kwonlyargcount]}
-        receiver = "target"
-        while receiver in {*names, *own[1:]}:
-            receiver += "_"
-        decorator = outer is not function and not names
-        return Naming(
-            **naming,  # type: ignore[arg-type]
-            receiver=receiver,
-            positional=parameters[0][bound:],
-            variadic=parameters[1] if decorator else own[1],
-            keywords=parameters[2] if decorator else own[2],
-            generic=decorator,
-            free=outer.__code__.co_freevars,
-            defaults=own[0][len(own[0]) - len(outer.__defaults__ or ()) :],
-        )
+        if isinstance(outer, types.FunctionType):
+            own = _parameters(outer.__code__)
+            naming["free"] = outer.__code__.co_freevars
+            naming["defaults"] = own[0][len(own[0]) - len(outer.__defaults__ or ()) :]
+        if isinstance(target, types.FunctionType):
+            # The wrapper of a function has the function's own parameters. A decorator's ``*args`` alone stand for the
+            # parameters of what is decorated.
+            names = {*own[0], *_keyword_only(target.__code__)}
+            naming["receiver"] = _receiver({*names, *own[1:]})
+            naming["generic"] = target is not function and not names
+            if not naming["generic"]:
+                _, variadic, keywords = own
+        return Naming(positional=positional[bound:], variadic=variadic, keywords=keywords, **naming)
 
     def words(self, source: str, cell: str | None = None) -> str:
         """Return `source` in words.
@@ -180,6 +168,18 @@ def _parameters(code: types.CodeType) -> tuple[tuple[str, ...], str | None, str 
     return code.co_varnames[: code.co_argcount], variadic, keywords
 
 
+def _keyword_only(code: types.CodeType) -> tuple[str, ...]:
+    return code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+
+
+def _receiver(names: set[str | None]) -> str:
+    """Return the wrapper's own name for the target: one that is no parameter's."""
+    name = "target"
+    while name in names:
+        name += "_"
+    return name
+
+
 def _said(text: str) -> ast.expr:
     # `ast.unparse` writes the identifier as it is: words can stand where an expression was.
     return ast.Name(id=text, ctx=ast.Load())
@@ -188,8 +188,9 @@ def _said(text: str) -> ast.expr:
 def _member(owner: ast.expr, name: object) -> ast.expr:
     if isinstance(name, str) and name.isidentifier():
         return ast.Attribute(value=owner, attr=name, ctx=ast.Load())
-    key = int(name) if isinstance(name, str) and name.isdecimal() and name.isascii() else name
-    return ast.Subscript(value=owner, slice=ast.Constant(value=key), ctx=ast.Load())
+    # A Sequential keeps its modules under "0", "1", ... and its user writes numbers.
+    number = isinstance(name, str) and name.isdecimal() and name.isascii()
+    return ast.Subscript(value=owner, slice=_said(str(name) if number else repr(name)), ctx=ast.Load())
 
 
 def _called(node: ast.expr) -> str:
@@ -239,7 +240,7 @@ class _Words(ast.NodeTransformer):
         if self._is_target(owner) and node.attr == "__self__" and self._naming.kind == "method":
             return _said("self")
         if self._is_target(owner) and node.attr == "func" and self._naming.partial:
-            return _said(self._naming.partial)
+            return _said("the partial's function")
         module = _imported(owner)
         if module is not None:
             return _said(node.attr if module in ("__main__", "builtins") else f"{module}.{node.attr}")
@@ -261,7 +262,9 @@ class _Words(ast.NodeTransformer):
         if mapping is not None:
             return _said(f"key {ast.unparse(key)} of {self._in_words(mapping)}")
         if isinstance(key, ast.Subscript) and (mapping := keys_of(key.value)) is not None:
-            return _said(f"value {ast.unparse(key.slice)} of {self._in_words(mapping)}")
+            if isinstance(mapping, ast.Attribute) and mapping.attr.endswith("_hooks"):
+                return _said(f"hook of {self._in_words(mapping.value)}")
+            return _said(f"list({self._in_words(mapping)}.values())[{ast.unparse(key.slice)}]")
         if isinstance(key, ast.Constant):
             known = self._constant_key(owner, key.value)
             if known is not None:
@@ -311,8 +314,7 @@ class _Words(ast.NodeTransformer):
         return node
 
     def _visited(self, node: ast.expr) -> ast.expr:
-        visited = self.visit(node)
-        assert isinstance(visited, ast.expr)
+        visited: ast.expr = self.visit(node)
         return visited
 
 
@@ -330,36 +332,43 @@ def _imported(node: ast.expr) -> str | None:
 
 def _attribute(owner: object, name: str) -> object:
     """Return an attribute without running anybody's Python code: no property, no ``__getattr__``."""
+    try:
+        own = object.__getattribute__(owner, "__dict__")
+    except AttributeError:
+        own = {}
     missing = object()
     found = inspect.getattr_static(owner, name, missing)
     if found is missing:
         # torch.nn.Module keeps its parts in dictionaries, behind a `__getattr__`.
-        members = object.__getattribute__(owner, "__dict__")
         for kind in ("_parameters", "_buffers", "_modules"):
-            if name in members.get(kind, ()):
-                return dict.__getitem__(members[kind], name)
+            if name in own.get(kind, ()):
+                return dict.__getitem__(own[kind], name)
         raise AttributeError(name)
+    if type(own) is dict and name in own and own[name] is found:
+        return found
     if isinstance(found, types.MemberDescriptorType | types.GetSetDescriptorType):
         return found.__get__(owner, type(owner))
-    if isinstance(found, types.FunctionType) and not isinstance(owner, type | types.ModuleType):
-        own = getattr(owner, "__dict__", {})
-        return found if own.get(name) is found else types.MethodType(found, owner)
-    if isinstance(found, property | classmethod | staticmethod | functools.cached_property):
+    if issubclass(type(owner), type):
+        return found
+    if isinstance(found, types.FunctionType):
+        return types.MethodType(found, owner)
+    if hasattr(type(found), "__get__"):
         raise AttributeError(name)
     return found
 
 
-def _item(owner: object, key: object) -> object:
+def _item(owner: Any, key: Any) -> object:
     # The methods of the built-in types, as guards use: a subclass's own might run anything.
-    if isinstance(owner, dict):
+    kind = type(owner)
+    if issubclass(kind, dict):
         return dict.__getitem__(owner, key)
-    if isinstance(owner, list):
-        return list.__getitem__(owner, key)  # type: ignore[call-overload]
-    if isinstance(owner, tuple):
-        return tuple.__getitem__(owner, key)  # type: ignore[call-overload]
-    if isinstance(owner, types.MappingProxyType):
+    if issubclass(kind, list):
+        return list.__getitem__(owner, key)
+    if issubclass(kind, tuple):
+        return tuple.__getitem__(owner, key)
+    if kind is types.MappingProxyType:
         return owner[key]
-    raise TypeError(type(owner).__name__)
+    raise TypeError(kind.__name__)
 
 
 def reader(
@@ -382,8 +391,6 @@ def reader(
 
     def value(node: ast.expr) -> object:
         match node:
-            case ast.Name(id="G"):
-                return dict(f_globals)
             case ast.Name(id=name) if name == STATE:
                 return dict(state or {})
             case ast.Name(id=name):

@@ -10,9 +10,10 @@ import ast
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from ipy_dynwrap.naming import STATE, Naming, keys_of, parse, reader
-from ipy_dynwrap.showing import line, literal, shown, type_name
+from .naming import STATE, Naming, keys_of, parse, reader
+from .showing import line, literal, shown, type_name
 
 __all__ = ["Naming", "advice", "describe", "reader"]
 
@@ -23,7 +24,7 @@ _TENSOR = re.compile(r"tensor '(?P<source>.+?)' (?P<what>.+? mismatch.*)", re.DO
 _IDENTITY = re.compile(
     r"___check_(?P<check>type_id|obj_id|fake_script_type)\((?P<source>.+), \d+\), type=(?P<type>.+)", re.DOTALL
 )
-_HOOKS = re.compile(r"(?P<owner>.+)\._(?P<scope>global_)?(?P<when>forward|backward)(?P<pre>_pre)?_hooks(?P<rest>.*)")
+_HOOKS = re.compile(r"(?P<owner>.+?)\._(?P<scope>global_)?(?P<when>forward|backward)(?P<pre>_pre)?_hooks(?P<rest>.*)")
 _INTEGER_ATTRIBUTE = "integer attributes of the nn.Module to be static"
 
 _DTYPES = {
@@ -33,7 +34,7 @@ _DTYPES = {
 }  # fmt: skip
 _STATES = {
     "grad_mode": "grad mode",
-    "torch_function": "torch function",
+    "torch_function": "__torch_function__",
     "deterministic_algorithms": "deterministic algorithms",
     "deterministic_algorithms_warn_only": "warn_only of deterministic algorithms",
     "allow_tf32": "float32 matmul precision",
@@ -186,6 +187,10 @@ def _dispatch_keys(name: str, before: set[str], after: set[str]) -> str:
     devices = [sorted(key for key in keys if f"Autograd{key}" in keys) for keys in (gone, fresh)]
     if all(devices):
         return f"{name}.device {devices[0][0].lower()} -> {devices[1][0].lower()}"
+    for keys, now in ((gone, "off -> on"), (fresh, "on -> off")):
+        # Inference mode takes the autograd keys off whatever the tensor has.
+        if keys and all(key.startswith("Autograd") for key in keys):
+            return f"inference mode {now}"
     changes = [f"+{key}" for key in sorted(fresh)] + [f"-{key}" for key in sorted(gone)]
     return f"{name}: dispatch keys {' '.join(changes)}"
 
@@ -211,21 +216,20 @@ def _type(source: str, old: str, frame: _Frame) -> str:
 
 
 def _identity(source: str, old: str, frame: _Frame) -> str:
-    if hooks := _HOOKS.match(source):
+    if re.search(r"\]\.__code__$", source) and (hooks := _HOOKS.match(source)):
         return f"{_hook_kind(hooks)} of {_hook_owner(hooks, frame)} was replaced"
     name = frame.words(source)
     if source.endswith(".__code__"):
-        value = frame.value(source[: -len(".__code__")])
-        function = shown(value[0]) if value else name
-        if re.split(r"\W", name)[-1] in (function, "") or name == frame.naming.target:
+        new = frame.now(source.removesuffix(".__code__"))
+        if name.rsplit(".", 1)[-1] == new or name == frame.naming.target:
             return f"{name} was redefined"
-        return f"{name} is another function, now {function}"
+        return f"{name} is another function" + (f", now {new}" if new else "")
     value = frame.value(source)
     before = type_name(old)
-    kind = {"builtin_function_or_method": "built-in function"}.get(before[1], before[1])
+    kind = before[1]
     if not value:
         return f"{name} is another {kind}"
-    is_class = isinstance(value[0], type)
+    is_class = issubclass(type(value[0]), type)
     after = type_name(repr(value[0] if is_class else type(value[0])))
     if before != after:
         return f"{name}: {kind} -> {after[1]}"
@@ -277,13 +281,16 @@ def _not_a_tensor(match: re.Match[str], frame: _Frame) -> str:
     expected = "Parameter" if "._parameters[" in source else "Tensor"
     if found == expected:
         expected = "another kind of tensor"
-    return f"{frame.words(source)}: {expected} -> {'None' if found == 'NoneType' else found}"
+    return f"{frame.words(source)}: {expected} -> {found}"
 
 
-def _gone(match: re.Match[str], frame: _Frame) -> str:
-    source, name = match[1], frame.words(match[1])
-    if frame.naming.generic and re.match(r"kwargs\[", source):
-        return f"{name} is no longer passed as a keyword"
+def _gone(text: re.Match[str], frame: _Frame) -> str:
+    source, name = text[1], frame.words(text[1])
+    naming = frame.naming
+    keywords = "kwargs" if naming.generic else naming.target and naming.keywords
+    match = re.fullmatch(r"(\w+)\['(.+?)'\]", source)
+    if match and match[1] == keywords:
+        return f"keyword {match[2]} is no longer passed"
     now = frame.now(source)
     return f"{name} is gone" if now is None else f"{name} is now {now}"
 
@@ -291,7 +298,7 @@ def _gone(match: re.Match[str], frame: _Frame) -> str:
 def _no_function(match: re.Match[str], frame: _Frame) -> str:
     source = match[1].removesuffix(".__code__")
     value = frame.value(source)
-    return f"{frame.words(source)}: function -> {type(value[0]).__name__ if value else 'another type'}"
+    return f"{frame.words(source)}: function -> {type_name(repr(type(value[0])))[1] if value else 'another type'}"
 
 
 def _aliases(match: re.Match[str], frame: _Frame) -> str:
@@ -410,7 +417,7 @@ def _compared(node: ast.expr, left: ast.expr, op: ast.cmpop, right: ast.expr, fr
         return f"{name} is None now"
     if isinstance(op, ast.Is) and old != "None":
         return f"{name} and {frame.words(right)} are no longer the same object"
-    if isinstance(op, ast.Is | ast.Eq) and _is_value(right):
+    if isinstance(op, ast.Is | ast.Eq) and _is_value(right) and not isinstance(left, ast.BinOp | ast.UnaryOp):
         before, now = literal(old), frame.now(left)
         if now is None:
             return f"{name} was {before}"
@@ -434,7 +441,7 @@ def _is_value(node: ast.expr) -> bool:
 
 def _length(source: str, old: str, frame: _Frame) -> str:
     value = frame.value(source)
-    container = value[0] if value and isinstance(value[0], dict | list | tuple | set | frozenset) else None
+    container: Any = value[0] if value and issubclass(type(value[0]), dict | list | tuple | set | frozenset) else None
     new = None if container is None else len(container)
     naming = frame.naming
     if hooks := _HOOKS.match(source):
@@ -444,9 +451,9 @@ def _length(source: str, old: str, frame: _Frame) -> str:
         done = "added to" if not old.isdecimal() or new > int(old) else "removed from"
         return f"{_hook_kind(hooks)} {done} {owner}"
     if (source == "kwargs" and naming.generic) or (naming.target is not None and source == naming.keywords):
-        if old == "0" and isinstance(container, dict):
+        if old == "0" and container:
             return f"keyword arguments none -> {', '.join(map(str, container))}"
-        return "keyword arguments changed"
+        return "keyword arguments changed" + (f", now {', '.join(map(str, container))}" if container else "")
     name = f"len({frame.words(source)})"
     if source == "args" and naming.generic:
         name = "number of arguments"

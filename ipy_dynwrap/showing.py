@@ -1,4 +1,7 @@
-"""Values and texts, shortened to fit one line. Nothing here runs a ``__repr__`` that is not the language's or torch's."""
+"""Values and texts, shortened to fit one line.
+
+Only a ``__repr__`` of the language's own types, of torch's or of numpy's is run.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import ast
 import enum
 import re
 import types
+from typing import Any
 
 __all__ = ["line", "literal", "shown", "type_name"]
 
@@ -26,14 +30,15 @@ def shorten(text: str, width: int) -> str:
 
 def line(text: str) -> str:
     """Return `text` as one line, for a list of reasons."""
-    return shorten(" ".join(text.split()), _LINE) or "unknown reason"
+    return shorten(" ".join(part.strip() for part in text.splitlines()).strip(), _LINE) or "unknown reason"
 
 
 def type_name(text: str) -> tuple[str, str]:
     """Return a class's full and last name from its ``<class '...'>``."""
     match = re.search(r"<(?:class|enum) '([^']+)'>", text)
     full = match[1] if match else text.strip()
-    return full, full.rsplit(".", 1)[-1]
+    last = full.rsplit(".", 1)[-1]
+    return full, {"builtin_function_or_method": "built-in function", "NoneType": "None"}.get(last, last)
 
 
 def shown(value: object) -> str:
@@ -44,36 +49,38 @@ def shown(value: object) -> str:
         return f"<{type(value).__name__}>"
 
 
-def _shown(value: object) -> str:
+def _shown(value: Any) -> str:
     kind = type(value)
     if kind in _PLAIN:
         return repr(value)
     if kind in _CONTAINERS:
         text = _container(value)
-        return text if text is not None else f"{kind.__name__} of {len(value)}"  # type: ignore[arg-type]
-    if isinstance(value, type):
-        return value.__name__
-    if isinstance(value, _FUNCTIONS):
-        return "a lambda" if value.__name__ == "<lambda>" else value.__name__
-    if isinstance(value, types.ModuleType):
-        return value.__name__
-    if isinstance(value, enum.Enum):
+        return text if text is not None else f"{kind.__name__} of {len(value)}"
+    # Asked of the type: `isinstance` would ask the value for its `__class__`.
+    if issubclass(kind, type):
+        return str(value.__name__)
+    if kind in _FUNCTIONS:
+        return "a lambda" if value.__name__ == "<lambda>" else str(value.__name__)
+    if issubclass(kind, types.ModuleType):
+        return str(value.__name__)
+    if issubclass(kind, enum.Enum):
         return f"{kind.__name__}.{value._name_}"
     if kind.__module__ == "torch" and kind.__name__ in ("dtype", "device", "layout", "memory_format", "Size"):
         return repr(value).replace("torch.", "")
     if kind.__module__ == "numpy" and kind.__name__ != "ndarray":
         return repr(value)
     if any(base.__module__ == "torch" and base.__name__ == "Tensor" for base in kind.__mro__):
-        return f"{kind.__name__}{list(value.shape)}"  # type: ignore[attr-defined]
+        return f"{kind.__name__}{list(value.shape)}"
     article = "an" if kind.__name__[:1] in "AEIOU" else "a"
     return f"{article} {kind.__name__}"
 
 
-def _container(value: object) -> str | None:
+def _container(value: Any) -> str | None:
     """Return the repr of a small container of plain values, otherwise None."""
-    assert isinstance(value, _CONTAINERS)
-    items = [part for pair in value.items() for part in pair] if isinstance(value, dict) else list(value)
-    if len(items) > 8 or not all(type(item) in _PLAIN for item in items):
+    if len(value) > 8:
+        return None
+    items = [*value, *value.values()] if type(value) is dict else value
+    if not all(type(item) in _PLAIN for item in items):
         return None
     text = repr(value)
     return text if len(text) <= _VALUE else None
