@@ -26,10 +26,44 @@ check(int status)
     }
 }
 
+// What a subinterpreter gets instead of the module: pybind11 cannot be loaded there before CPython 3.12 (it waits for a
+// GIL that it already holds), and there is nothing to call but the reason why.
+PyObject *
+refuse_reason(PyObject *, PyObject *)
+{
+    return PyUnicode_FromString(hook_unavailable());
+}
+
+PyObject *
+refuse_enter(PyObject *, PyObject *, PyObject *)
+{
+    return hook_enter(Py_None, Py_None, Py_None, Py_None);
+}
+
+PyMethodDef refuse_methods[] = {
+    {"unavailable_reason", refuse_reason, METH_NOARGS, nullptr},
+    {"enter", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(refuse_enter)), METH_VARARGS | METH_KEYWORDS,
+     nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyModuleDef_Slot refuse_slots[] = {
+#ifdef Py_mod_multiple_interpreters
+    {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
+#endif
+#ifdef Py_mod_gil
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, nullptr},
+};
+
+PyModuleDef refuse_module = {PyModuleDef_HEAD_INIT, "_native", nullptr, 0,      refuse_methods,
+                             refuse_slots,          nullptr,   nullptr, nullptr};
+
 } // namespace
 
-// Subinterpreters and free-threaded builds may load the module: unavailable_reason() tells them why it is of no use.
-PYBIND11_MODULE(_native, m, py::mod_gil_not_used(), py::multiple_interpreters::per_interpreter_gil())
+// A free-threaded CPython may load the module without switching its GIL on: nothing in it works there.
+PYBIND11_MODULE(_native_of_main, m, py::mod_gil_not_used())
 {
     check(hook_init());
 
@@ -68,4 +102,13 @@ PYBIND11_MODULE(_native, m, py::mod_gil_not_used(), py::multiple_interpreters::p
 
     py::module_::import("os").attr("register_at_fork")(py::arg("after_in_child") = m.attr("after_fork"));
     py::module_::import("atexit").attr("register")(m.attr("after_fork"));
+}
+
+extern "C" PYBIND11_EXPORT PyObject *
+PyInit__native()
+{
+    if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+        return PyModuleDef_Init(&refuse_module);
+    }
+    return PyInit__native_of_main();
 }

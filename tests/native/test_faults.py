@@ -171,9 +171,9 @@ def allocated():
     return sys.getallocatedblocks()
 
 
-def test_references_and_memory_stay_flat(region, carrier):
+def test_references_and_memory_stay_flat(carrier):
     tensor = carrier()
-    held = [f, f.__code__, tensor, None, (), _native.DECLINE]
+    held = [f, f.__code__, tensor, _native.DECLINE]
 
     def routed(n):
         for _ in range(n):
@@ -190,17 +190,15 @@ def test_references_and_memory_stay_flat(region, carrier):
     def answer(function, args, kwargs):
         return DECLINE if isinstance(args[0], list) else tensor
 
-    with region(answer, f=ROUTE_CARRIER) as record:
-        record.route = None  # the record would grow
-
     opened = _native.enter(lambda code, _: ROUTE_CARRIER if code is f.__code__ else 0, answer, carrier, 110)
     try:
         for work in (routed, declined, passed):
             work(1000)
             counts, blocks = [sys.getrefcount(item) for item in held], allocated()
             work(100_000)
-            assert [a - b for a, b in zip(map(sys.getrefcount, held), counts)] == pytest.approx([0] * len(held), abs=20)
-            assert allocated() - blocks < 100
+            more_blocks, more_counts = allocated() - blocks, [sys.getrefcount(item) for item in held]
+            assert more_blocks < 100
+            assert more_counts == counts
     finally:
         _native.leave(opened)
 
@@ -355,16 +353,15 @@ def test_a_subinterpreter_is_refused_by_name():
         which = interpreters.create()
         run_string(which, '''if True:
             from ipy_dynwrap import _native
-            print(_native.unavailable_reason(), flush=True)
+            print(_native.__name__, _native.unavailable_reason(), flush=True)
             try:
-                _native.enter(print, print, int, 1)
+                _native.enter(print, print, int, policy=1)
             except RuntimeError as error:
                 print(error, flush=True)
-            print(_native.watch(lambda x: x, (3,)), _native.installed(), flush=True)
         ''')
         interpreters.destroy(which)
         print(_native.unavailable_reason())
     """)
     reason = "the frame hook works in the main interpreter only, and this is a subinterpreter"
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines() == [reason, reason, "3 False", "None"]
+    assert done.stdout.splitlines() == [f"ipy_dynwrap._native {reason}", reason, "None"]

@@ -168,10 +168,15 @@ def test_nested_regions_that_are_left_in_the_order_of_entering(carrier):
 
 
 def test_the_context_is_as_before(region):
-    before = {variable.name for variable in contextvars.copy_context()}
-    with region():
-        assert {variable.name for variable in contextvars.copy_context()} - before == {"ipy_dynwrap.region"}
-    assert {variable.name for variable in contextvars.copy_context()} == before
+    def names():
+        return [variable.name for variable in contextvars.copy_context()]
+
+    def look():
+        with region(), region():
+            assert names() == ["ipy_dynwrap.region"]
+        assert names() == []
+
+    contextvars.Context().run(look)
 
 
 def test_regions_in_two_threads(region):
