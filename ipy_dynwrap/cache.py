@@ -6,6 +6,7 @@ are plain numbers, so that a snapshot is taken under the lock in no time, from a
 
 from __future__ import annotations
 
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Iterator
@@ -100,8 +101,9 @@ class _Anchor:
         self._hash = id(anchor)
         me = weakref.ref(self)
 
-        def forget(_: object) -> None:
-            if (key := me()) is not None:
+        def forget(_: object, finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+            # At the end of the interpreter there is nothing left to account for, or to do it with.
+            if not finalizing() and (key := me()) is not None:
                 gone(key)
 
         self.ref: Callable[[], object]

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import re
-import sys
 import threading
-import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from types import CodeType, FrameType, FunctionType, TracebackType
+from types import CodeType, FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -134,12 +133,12 @@ def barrier_codes() -> frozenset[CodeType]:
     return frozenset(code for each in candidates if isinstance(code := getattr(each, "__code__", None), CodeType))
 
 
-@functools.cache
-def plain_wrapper_codes() -> frozenset[CodeType]:
-    """Return the code of `torch._dynamo.disable(recursive=False)`: the function in it is eager, what it calls is not."""
-    from torch._dynamo.decorators import _nonrecursive_disable_wrapper_code
+def is_generated(code: CodeType) -> bool:
+    """Tell whether Dynamo made `code`: a compiled entry, or the rest of a function after a graph break."""
+    from torch._dynamo import convert_frame
+    from torch._dynamo.resume_execution import TORCH_DYNAMO_RESUME_IN_PREFIX
 
-    return frozenset({_nonrecursive_disable_wrapper_code})
+    return code.co_name.startswith(TORCH_DYNAMO_RESUME_IN_PREFIX) or code in convert_frame.output_codes
 
 
 def is_left_alone(target: object) -> bool:
@@ -237,6 +236,26 @@ def global_hooks() -> tuple[object, ...]:
 # The callback of this thread
 
 
+def keep_out(function: FunctionType, *, frame_only: bool = False) -> FunctionType:
+    """Make Dynamo run `function`, and all that it calls, as it is.
+
+    Parameters
+    ----------
+    function
+        A function of this package.
+    frame_only
+        Whether only its frame is let alone: where Dynamo traces a caller, it still looks into the function.
+    """
+    from torch._C._dynamo.eval_frame import _FrameAction as FrameAction
+    from torch._C._dynamo.eval_frame import _FrameExecStrategy as FrameExecStrategy
+    from torch._C._dynamo.eval_frame import set_code_exec_strategy
+
+    set_code_exec_strategy(function.__code__, FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP))
+    if not frame_only:
+        function._torchdynamo_disable = True  # type: ignore[attr-defined]
+    return function
+
+
 @contextlib.contextmanager
 def callback_off() -> Iterator[None]:
     """Take Dynamo's callback off this thread, and put it back.
@@ -287,8 +306,8 @@ class _Deferred:
             self._made.__exit__(kind, error, trace)
 
 
-def eager_cause() -> str:
-    """Say why a compiled call may just have run no compiled code, as far as torch's state of this thread tells."""
+def eager_cause() -> str | None:
+    """Say what now keeps torch from compiling, as far as its state on this thread tells; None if nothing does."""
     import torch
     from torch._dynamo import eval_frame
     from torch.utils._python_dispatch import _get_current_dispatch_mode
@@ -299,7 +318,7 @@ def eager_cause() -> str:
         return "inside a torch.func transform, which torch does not compile from within"
     if (mode := _get_current_dispatch_mode()) is not None:
         return f"a dispatch mode ({type(mode).__name__}) is on"
-    return "torch ran it without compiling"
+    return None
 
 
 def may_run_eager(error: BaseException) -> bool:
@@ -441,9 +460,7 @@ class _Observed:
 
     def __call__(self, frame: Any, entry: Any, frame_state: dict[str, Any]) -> Any:
         from torch._C._dynamo.eval_frame import _FrameAction as FrameAction
-        from torch._C._dynamo.eval_frame import _FrameExecStrategy as FrameExecStrategy
         from torch._dynamo import trace_rules
-        from torch._dynamo.types import ConvertFrameReturn
         from torch._dynamo.utils import counters, graph_break_reasons
 
         if trace_rules.check(frame.f_code, frame=frame):
@@ -459,7 +476,7 @@ class _Observed:
             error: BaseException | None = None
             result: Any = None
             try:
-                with _compiler_made_modules_without_global_hooks():
+                with _compiler_made_modules_without_global_hooks(), _fake_tensor_errors_unlogged():
                     result = self._inner(frame, entry, frame_state)
             except BaseException as caught:
                 error = caught
@@ -473,17 +490,45 @@ class _Observed:
                 state, detail = "at limit", result.skip_reason or "recompile_limit reached"
             else:
                 state, detail = "skipped", result.skip_reason or "torch does not compile this frame"
+                if (cause := eager_cause()) is not None:
+                    # Torch would skip this code for good, though only what is on now stands in the way.
+                    state, detail = "put off", cause
+                    result = _eager_once()
             eager = observer.finished(Outcome(state, detail, code, met), error)
         if error is None:
             return result
         if eager and isinstance(error, Exception):
-            # This call only: what failed today may compile tomorrow.
-            strategy = FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP)
-            return ConvertFrameReturn(frame_exec_strategy=strategy, apply_to_code=False)
+            return _eager_once()
         try:
             raise error
         finally:
             del error
+
+
+def _eager_once() -> Any:
+    """Return Dynamo's answer for a frame that runs eager this time, with all that it calls."""
+    from torch._C._dynamo.eval_frame import _FrameAction as FrameAction
+    from torch._C._dynamo.eval_frame import _FrameExecStrategy as FrameExecStrategy
+    from torch._dynamo.types import ConvertFrameReturn
+
+    strategy = FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP)
+    return ConvertFrameReturn(frame_exec_strategy=strategy, apply_to_code=False)
+
+
+@contextlib.contextmanager
+def _fake_tensor_errors_unlogged() -> Iterator[None]:
+    """Keep torch from logging an operation that fails on fake tensors: it is raised, or runs eager and is raised there."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+
+    def drop(record: logging.LogRecord) -> bool:
+        return record.levelno < logging.ERROR or record.thread != here
+
+    here = threading.get_ident()
+    logger.addFilter(drop)
+    try:
+        yield
+    finally:
+        logger.removeFilter(drop)
 
 
 def _first_line(error: BaseException) -> str:

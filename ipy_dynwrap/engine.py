@@ -125,7 +125,7 @@ class _Recorder:
             return
         if outcome.state == "skipped" and source is call.own_code and not any(each.graph for each in wrapper.entries):
             wrapper.state = "skipped"
-        call.reason = f"{outcome.state}: {outcome.detail}" if outcome.state != "at limit" else _at_limit(wrapper, reason)
+        call.reason = outcome.detail if outcome.state != "at limit" else _at_limit(wrapper, reason)
         wrapper.last_reason = call.reason
         if outcome.state == "at limit" and source is wrapper.code:
             wrapper.state = "at limit"
@@ -246,7 +246,7 @@ class Space:
         elif wrapper.state == "at limit":
             reason = wrapper.last_reason or "recompile_limit reached"
         else:
-            reason = dynamo.eager_cause()
+            reason = dynamo.eager_cause() or "torch ran it without compiling"
         state.log.write(EagerCall(wrapper.name, wrapper.target, reason, state.place_of_caller()))
 
 

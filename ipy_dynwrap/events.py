@@ -93,9 +93,10 @@ class CompileFinished(Event):
         Wall time, tracing and backend together, in seconds.
     outcome
         ``"compiled"`` (a graph), ``"no graph"`` (an entry that only calls on), ``"at limit"`` (torch's
-        `recompile_limit` is used up), ``"skipped"`` (torch does not compile this frame) or ``"failed"``.
+        `recompile_limit` is used up), ``"skipped"`` (torch does not compile this frame), ``"put off"`` (something that is
+        on now stands in the way, such as a dispatch mode) or ``"failed"``.
     detail
-        The cause, for the last three; otherwise empty.
+        The cause, for the last four; otherwise empty.
     """
 
     frame: str

@@ -184,7 +184,8 @@ class Region:
         try:
             return self._space.call(target, rest, kwargs, eager_on_error=True)
         except BaseException as error:
-            raise strip(error) from error.__cause__
+            strip(error)
+            raise
 
 
 def _leave(handle: Any) -> None:
@@ -201,6 +202,11 @@ def _reset(token: contextvars.Token[Region | None]) -> None:
         _current.set(None)
 
 
+# A region may be entered, and calls routed, while Dynamo looks at the code around it.
+for _each in (region, Region.__enter__, Region.close, Region._route):
+    dynamo.keep_out(_each)
+
+
 class _Notes:
     """What the user should hear about at the end, each once."""
 
@@ -212,8 +218,6 @@ class _Notes:
         match event:
             case CompileFinished(outcome="compiled", reasons=(first, *_)):
                 self.reasons[f"{event.target}: {first}"] = None
-            case CompileFinished(outcome="failed"):
-                self.notices[f"{event.target} could not be compiled ({event.detail})"] = None
             case EagerCall():
                 self.notices[f"{event.target} ran eager: {event.reason}"] = None
             case GraphBreak():

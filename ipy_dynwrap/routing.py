@@ -51,7 +51,7 @@ class Policy:
             return _native.PASS  # Python's own protocol: __init__, __getitem__ of a dataset, __torch_function__
         if not self._is_own(code, function) or self.excludes(function.__qualname__):
             return _native.PASS
-        if dynamo.is_left_alone(function):
+        if dynamo.is_left_alone(function) or dynamo.is_generated(code):
             return _native.PASS
         return _native.ROUTE_CARRIER
 
