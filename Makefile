@@ -17,7 +17,9 @@ INSTALLED := $(VENV)/.installed
 NATIVE := $(wildcard csrc/*.c csrc/*.cpp csrc/*.h)
 PYTHON_FILES := ipy_dynwrap tests tools benchmarks
 
-# Tests use what the machine has: no hub, no thread pool that survives a fork, no pip notice.
+# Tests use what the machine has: no hub, no thread pool that survives a fork, no pip notice. Their models are small: more
+# threads than one only wait for each other.
+export OMP_NUM_THREADS := 1
 export HF_HUB_OFFLINE := 1
 export TRANSFORMERS_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false

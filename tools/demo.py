@@ -70,17 +70,27 @@ def execute(path: Path, progress: Callable[[str], object], export: Path | None =
         When a cell fails.
     """
     notebook = nbformat.read(path, as_version=4)
-    client = NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(path.parent)}})
+    client = NotebookClient(
+        notebook,
+        timeout=600,
+        resources={"metadata": {"path": str(path.parent)}},
+        # A kernel warns of its sockets, which are what every notebook uses.
+        extra_arguments=["--IPKernelApp.log_level=ERROR"],
+    )
+
+    # The client puts each cell that it executes into the notebook, so the probes need a place there.
+    notebook.cells.append(new_code_cell())
+    place = len(notebook.cells) - 1
 
     def ask(source: str) -> str:
         # Without a place in the history, or the cells' numbers would not be the ones that a reader gets.
-        cell = client.execute_cell(new_code_cell(source), 0, store_history=False)
+        cell = client.execute_cell(new_code_cell(source), place, store_history=False)
         return "".join(output.get("text", "") for output in cell.outputs)
 
     counts = {}
     before = dict.fromkeys(COUNTS, 0)
     with client.setup_kernel():
-        for index, cell in enumerate(notebook.cells):
+        for index, cell in enumerate(notebook.cells[:place]):
             if cell.cell_type != "code":
                 continue
             progress(cell.id)
@@ -91,6 +101,11 @@ def execute(path: Path, progress: Callable[[str], object], export: Path | None =
         table = ask(TABLE)
         if export is not None:
             ask(EXPORT.format(file=str(export)))
+    del notebook.cells[place]
+    for cell in notebook.cells:
+        # The line that tells what is being compiled leaves an output without content, at which nbconvert warns.
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if output.get("data", True)]
     return Run(notebook, counts, table)
 
 
