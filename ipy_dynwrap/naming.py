@@ -10,11 +10,13 @@ import ast
 import functools
 import inspect
 import types
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["STATE", "Naming", "reader"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["STATE", "Naming", "attribute", "item", "parse", "reader"]
 
 STATE = "___state"
 """The name under which `reader` finds torch's global state."""
@@ -330,7 +332,7 @@ def _imported(node: ast.expr) -> str | None:
     return None
 
 
-def _attribute(owner: object, name: str) -> object:
+def attribute(owner: object, name: str) -> object:
     """Return an attribute without running anybody's Python code: no property, no ``__getattr__``."""
     try:
         own = object.__getattribute__(owner, "__dict__")
@@ -357,7 +359,7 @@ def _attribute(owner: object, name: str) -> object:
     return found
 
 
-def _item(owner: Any, key: Any) -> object:
+def item(owner: Any, key: Any) -> object:
     # The methods of the built-in types, as guards use: a subclass's own might run anything.
     kind = type(owner)
     if issubclass(kind, dict):
@@ -396,11 +398,11 @@ def reader(
             case ast.Name(id=name):
                 return f_locals[name]
             case ast.Attribute(value=owner, attr=name):
-                return _attribute(value(owner), name)
+                return attribute(value(owner), name)
             case ast.Subscript(value=ast.Name(id="G"), slice=ast.Constant(value=str(name))):
                 return f_globals[name]
             case ast.Subscript(value=owner, slice=ast.Constant(value=key)):
-                return _item(value(owner), key)
+                return item(value(owner), key)
         raise TypeError(type(node).__name__)
 
     def read(source: str) -> object:

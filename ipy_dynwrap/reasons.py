@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .naming import STATE, Naming, keys_of, parse, reader
 from .showing import line, literal, shown, type_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["Naming", "advice", "describe", "reader"]
 
@@ -87,7 +89,7 @@ def describe(raw: str, naming: Naming, read: Callable[[str], object]) -> str:
     text, cell = _bare(raw)
     try:
         said = _said(text, _Frame(naming, read, cell))
-    except Exception:
+    except Exception:  # noqa: BLE001 - what is said about a compilation may not stop it
         said = None
     return line(said or text)
 
@@ -178,19 +180,15 @@ def _dispatch_keys(name: str, before: set[str], after: set[str]) -> str:
             return f"{name} is {now} conjugated"
         if "Negative" in keys:
             return f"{name} is {now} negated"
-    for keys, now in ((gone, "now"), (fresh, "no longer")):
-        if "ADInplaceOrView" in keys:
-            return f"{name} is {now} an inference tensor"
+    if not (fresh and gone) and all(key.startswith(("Autograd", "ADInplaceOrView")) for key in fresh | gone):
+        # An inference tensor, or any tensor within inference mode: the key sets do not tell the two apart.
+        return f"{name} is {'now' if gone else 'no longer'} without autograd (inference mode)"
     layouts = [_layout(keys) for keys in (gone, fresh)]
     if layouts[0] != layouts[1]:
         return f"{name}.layout {layouts[0]} -> {layouts[1]}"
     devices = [sorted(key for key in keys if f"Autograd{key}" in keys) for keys in (gone, fresh)]
     if all(devices):
         return f"{name}.device {devices[0][0].lower()} -> {devices[1][0].lower()}"
-    for keys, now in ((gone, "off -> on"), (fresh, "on -> off")):
-        # Inference mode takes the autograd keys off whatever the tensor has.
-        if keys and all(key.startswith("Autograd") for key in keys):
-            return f"inference mode {now}"
     changes = [f"+{key}" for key in sorted(fresh)] + [f"-{key}" for key in sorted(gone)]
     return f"{name}: dispatch keys {' '.join(changes)}"
 
@@ -265,10 +263,10 @@ def _state(match: re.Match[str], frame: _Frame) -> str:
 
 def _backend(match: re.Match[str], frame: _Frame) -> str:
     del frame
-    fields = [dict(re.findall(r"(\w+)='?([\w.]+)", text)) for text in match.groups()]
-    names = [
-        known.get("compiler") or text.split(" (id=")[0] for known, text in zip(fields, match.groups(), strict=True)
-    ]
+    # Addresses tell objects apart, but say nothing.
+    texts = [re.sub(r" at 0x\w+| \(id=\w+\)", "", text) for text in match.groups()]
+    fields = [dict(re.findall(r"(compiler|dynamic)='?([^',)]+)", text)) for text in texts]
+    names = [known.get("compiler", text) for known, text in zip(fields, texts, strict=True)]
     if names[0] != names[1]:
         return f"backend {names[0]} -> {names[1]}"
     if fields[0].get("dynamic") != fields[1].get("dynamic"):
@@ -318,7 +316,7 @@ def _marked(match: re.Match[str], frame: _Frame) -> str:
 
 
 def _always(text: str) -> Callable[[re.Match[str], _Frame], str]:
-    return lambda match, frame: text
+    return lambda *_: text
 
 
 _MESSAGES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], _Frame], str]], ...] = tuple(
@@ -399,19 +397,10 @@ def _compared(node: ast.expr, left: ast.expr, op: ast.cmpop, right: ast.expr, fr
             return _length(ast.unparse(source), old, frame)
         case ast.Call(func=ast.Name(id="hasattr")) if old == "False":
             return _contains(left, frame, fresh=True)
-        case ast.Call(func=ast.Name(id="___dict_version"), args=[source]):
-            return f"{frame.words(source)} changed"
-        case ast.Call(func=ast.Name(id=name), args=[source]) if name.startswith("___") and "iter" in name:
-            return f"iterator {frame.words(source)} stands elsewhere"
         case ast.Call(func=ast.Name(id=name), args=[source]) if name in ("int", "float", "str", "complex", "bytes"):
             left = source
-        case ast.Call(func=ast.Attribute(value=source, attr="raw_repr")):
-            return f"{frame.words(source)}: other dispatch keys"
-    keys = keys_of(left)
-    if keys is None and isinstance(left, ast.Subscript):
-        keys = keys_of(left.value)
-    if keys is not None:
-        return f"keys of {frame.words(keys)} changed"
+    if said := _summary(left, frame):
+        return said
     name = frame.words(left)
     if isinstance(op, ast.IsNot):
         return f"{name} is None now"
@@ -425,6 +414,21 @@ def _compared(node: ast.expr, left: ast.expr, op: ast.cmpop, right: ast.expr, fr
             now = f"{now} ({type(frame.value(left)[0]).__name__})"
         return f"{name} {before} -> {now}"
     return _relation(node, frame)
+
+
+def _summary(node: ast.expr, frame: _Frame) -> str | None:
+    """Say that something changed of which torch compares a summary only."""
+    match node:
+        case ast.Call(func=ast.Name(id="___dict_version"), args=[source]):
+            return f"{frame.words(source)} changed"
+        case ast.Call(func=ast.Name(id=name), args=[source]) if name.startswith("___") and "iter" in name:
+            return f"iterator {frame.words(source)} stands elsewhere"
+        case ast.Call(func=ast.Attribute(value=source, attr="raw_repr")):
+            return f"{frame.words(source)}: other dispatch keys"
+    keys = keys_of(node)
+    if keys is None and isinstance(node, ast.Subscript):
+        keys = keys_of(node.value)
+    return f"keys of {frame.words(keys)} changed" if keys is not None else None
 
 
 def _is_value(node: ast.expr) -> bool:

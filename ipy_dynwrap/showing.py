@@ -45,7 +45,7 @@ def shown(value: object) -> str:
     """Return a short text for a value; tensors, modules and large containers are shown by type. Never raises."""
     try:
         return shorten(_shown(value), _VALUE)
-    except Exception:
+    except Exception:  # noqa: BLE001 - whatever a strange value does, there is a text for it
         return f"<{type(value).__name__}>"
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import functools
 import gc
 import weakref
-from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import example, given
@@ -16,6 +15,9 @@ from hypothesis import strategies as st
 from ipy_dynwrap.naming import STATE
 from ipy_dynwrap.reasons import Naming, advice, describe, reader
 from ipy_dynwrap.showing import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 INTEGER_HINT = "(HINT: torch.compile considers integer attributes of the nn.Module to be static. If you ...)"
 
@@ -68,21 +70,27 @@ def of_module(raw: str, /, *args: object, module: Part | None = None, **kwargs: 
             "x.device.index 0 -> 1",
         ),
         (
-            "0/0: tensor 'args[0]' dispatch key set mismatch. expected DispatchKeySet(CPU, AutogradCPU), "
-            "actual DispatchKeySet(Meta, AutogradMeta)",
+            (
+                "0/0: tensor 'args[0]' dispatch key set mismatch. expected DispatchKeySet(CPU, AutogradCPU), "
+                "actual DispatchKeySet(Meta, AutogradMeta)"
+            ),
             "x.device cpu -> meta",
         ),
         (
-            "0/0: tensor 'args[0]' dispatch key set mismatch. expected DispatchKeySet(CPU), "
-            "actual DispatchKeySet(CPU, Python)",
+            (
+                "0/0: tensor 'args[0]' dispatch key set mismatch. expected DispatchKeySet(CPU), "
+                "actual DispatchKeySet(CPU, Python)"
+            ),
             "x: dispatch keys +Python",
         ),
         (
-            "0/0: expected type of 'target._modules['l']._parameters['bias']' to be a tensor type, "
-            "' but found <class 'NoneType'>",
+            (
+                "0/0: expected type of 'target._modules['l']._parameters['bias']' to be a tensor type, "
+                "' but found <class 'NoneType'>"
+            ),
             "self.l.bias: Parameter -> None",
         ),
-        ("0/0: Duplicate tensors found: [\"args[0]\", \"kwargs['y']\"]", "x and y are the same tensor"),
+        ('0/0: Duplicate tensors found: ["args[0]", "kwargs[\'y\']"]', "x and y are the same tensor"),
         ("0/0: KeyError on kwargs['y']", "keyword y is no longer passed"),
         ("0/0: KeyError on target.act", "self.act is gone"),
         ("0/1: not ___dict_contains('forward', target._modules['l'].__dict__)", "self.l.forward was set on the object"),
@@ -92,21 +100,31 @@ def of_module(raw: str, /, *args: object, module: Part | None = None, **kwargs: 
         ("0/1: ___check_torch_function_mode_stack()", "torch function modes or the default device changed"),
         ("0/1: utils_device.CURRENT_DEVICE == None  # x", "default device changed"),
         (
-            "0/1: BACKEND_MATCH failure: torch.compile detected different backend callables. Cached backend: "
-            "__main__.f (id=0x7f). New backend: __main__.f (id=0x80). If this is unexpected, wrap",
+            (
+                "0/1: BACKEND_MATCH failure: torch.compile detected different backend callables. Cached backend: "
+                "__main__.f (id=0x7f). New backend: __main__.f (id=0x80). If this is unexpected, wrap"
+            ),
             "backend object differs",
         ),
         (
-            "0/1: BACKEND_MATCH failure: different. Cached backend: _TorchCompileWrapper(compiler='eager', "
-            "dynamic=None) (id=0x7f). New backend: _TorchCompileWrapper(compiler='eager', dynamic=True) (id=0x8). If",
+            (
+                "0/1: BACKEND_MATCH failure: different. Cached backend: _TorchCompileWrapper(compiler='eager', "
+                "dynamic=None) (id=0x7f). New backend: _TorchCompileWrapper(compiler='eager', dynamic=True) (id=0x8). If"
+            ),
             "dynamic None -> True",
         ),
         ("0/1: Cache line invalidated because target got deallocated", "self is gone"),
         ("0/1: args[0] is args[1]  # def two", "x and y are no longer the same object"),
-        ("0/1: _dynamo_static_indices should be absent but is present on runtime tensor", "a tensor was marked with mark_static"),
+        (
+            "0/1: _dynamo_static_indices should be absent but is present on runtime tensor",
+            "a tensor was marked with mark_static",
+        ),
         ("0/1: 11 <= args[0].size()[0]  # if x.shape[0] > 10:", "compiled for 11 <= x.shape[0]"),
         ("0/1: target.k == 2   # mode '  # '", "self.k was 2"),
-        ("0/1: ___something_new(target, 7) or not  # comment\nUser stack trace:\n  File", "___something_new(target, 7) or not"),
+        (
+            "0/1: ___something_new(target, 7) or not  # comment\nUser stack trace:\n  File",
+            "___something_new(target, 7) or not",
+        ),
         ("", "unknown reason"),
     ],
 )
@@ -119,7 +137,9 @@ def test_value_is_shown_before_and_after() -> None:
     raw = f"0/1: target.k == 2      # return x*s.k  # a.py:29 in forward {INTEGER_HINT}\nUser stack trace:\n  File"
     assert of_module(raw, module=module) == "self.k 2 -> 3"
     assert of_module("0/1: target.mode == 'a'  # if", module=module) == "self.mode 'a' -> 'b'"
-    assert of_module("0/1: target._modules['l'].training == True  # x", module=module) == "self.l.training True -> False"
+    assert (
+        of_module("0/1: target._modules['l'].training == True  # x", module=module) == "self.l.training True -> False"
+    )
     assert of_module("0/1: target.mode is None  # x", module=module) == "self.mode None -> 'b'"
     assert of_module("0/1: target.mode == 'b  # '  # x", module=module) == "self.mode 'b  # ' -> 'b'"
 
@@ -140,7 +160,10 @@ def test_types_are_named() -> None:
 
 def test_hooks_are_counted() -> None:
     module = Part(l=Part())
-    raw, more = "0/6: not target._modules['l']._forward_hooks   # x", "0/6: len(target._modules['l']._forward_hooks) != 2"
+    raw, more = (
+        "0/6: not target._modules['l']._forward_hooks   # x",
+        "0/6: len(target._modules['l']._forward_hooks) != 2",
+    )
     module._modules["l"]._forward_hooks[0] = print
     assert of_module(raw, module=module) == "hook added to self.l"
     assert of_module(more, module=module) == "hook removed from self.l"
@@ -222,7 +245,10 @@ def test_sizes_of_now_stand_beside_the_condition() -> None:
     assert describe(raw, Naming.plain(), read) == (
         "x.shape[1] is 4, x.shape[0] is 5, compiled for x.shape[1] == x.shape[0]"
     )
-    assert describe("1/1: 4 <= n  # if n>3: ... (_dynamo/x.py:1 in f)", Naming.plain(), read) == "n is 2, compiled for 4 <= n"
+    assert (
+        describe("1/1: 4 <= n  # if n>3: ... (_dynamo/x.py:1 in f)", Naming.plain(), read)
+        == "n is 2, compiled for 4 <= n"
+    )
 
 
 def test_global_state_is_named_where_it_is_known() -> None:
@@ -265,7 +291,9 @@ class Touchy:
         raise RuntimeError
 
 
-@pytest.mark.parametrize("source", ["t.member", "t.other", "t[0]", "t()", "missing", "t +", "l[9]", "d['q'].x", "1", "\0"])
+@pytest.mark.parametrize(
+    "source", ["t.member", "t.other", "t[0]", "t()", "missing", "t +", "l[9]", "d['q'].x", "1", "\0"]
+)
 def test_reading_runs_nothing_and_raises_lookup_errors_only(source: str) -> None:
     Touchy.ran = 0
     with pytest.raises(LookupError):
@@ -306,7 +334,9 @@ def test_values_are_shown_short(value: object, text: str) -> None:
 def test_long_values_are_cut() -> None:
     assert len(shown("a" * 100)) == 40
     said = of_module(f"0/0: target.k == {'a' * 200!r}  # x", module=Part(k="b" * 200))
-    assert said.startswith("self.k 'aaa") and said.endswith("bbb'") and len(said) <= 100
+    assert said.startswith("self.k 'aaa")
+    assert said.endswith("bbb'")
+    assert len(said) <= 100
 
 
 PIECES = st.sampled_from(
@@ -324,7 +354,9 @@ def test_no_text_is_too_strange(raw: str) -> None:
     module = Part(l=Part())
     for naming in (Naming.plain(), Naming.of("module", module), Naming.of("function", scaled)):
         said = describe(raw, naming, reader({"target": module, "args": (1,), "kwargs": {}}, {}))
-        assert said and len(said) <= 100 and "\n" not in said
+        assert said
+        assert len(said) <= 100
+        assert "\n" not in said
     advice(raw)
 
 
