@@ -360,7 +360,7 @@ def attribute(owner: object, name: str) -> object:
 
 
 def item(owner: Any, key: Any) -> object:
-    # The methods of the built-in types, as guards use: a subclass's own might run anything.
+    """Return an item of a built-in container, by the built-in type's method: a subclass's own might run anything."""
     kind = type(owner)
     if issubclass(kind, dict):
         return dict.__getitem__(owner, key)

@@ -109,7 +109,7 @@ def of_module(raw: str, /, *args: object, module: Part | None = None, **kwargs: 
         (
             (
                 "0/1: BACKEND_MATCH failure: different. Cached backend: _TorchCompileWrapper(compiler='eager', "
-                "dynamic=None) (id=0x7f). New backend: _TorchCompileWrapper(compiler='eager', dynamic=True) (id=0x8). If"
+                "dynamic=None) (id=0x7f). New backend: _TorchCompileWrapper(compiler='eager', dynamic=True) (id=0x8). "
             ),
             "dynamic None -> True",
         ),
