@@ -26,8 +26,9 @@ check(int status)
     }
 }
 
-// What a subinterpreter gets instead of the module: pybind11 cannot be loaded there before CPython 3.12 (it waits for a
-// GIL that it already holds), and there is nothing to call but the reason why.
+#ifndef PYBIND11_HAS_SUBINTERPRETER_SUPPORT
+// What a subinterpreter gets instead of the module: this pybind11 cannot be loaded there (it waits for a GIL that it
+// already holds), and there is nothing to call but the reason why.
 PyObject *
 refuse_reason(PyObject *, PyObject *)
 {
@@ -47,23 +48,20 @@ PyMethodDef refuse_methods[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 
-PyModuleDef_Slot refuse_slots[] = {
-#ifdef Py_mod_multiple_interpreters
-    {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
-#endif
-#ifdef Py_mod_gil
-    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
-#endif
-    {0, nullptr},
-};
+PyModuleDef_Slot refuse_slots[] = {{0, nullptr}};
 
 PyModuleDef refuse_module = {PyModuleDef_HEAD_INIT, "_native", nullptr, 0,      refuse_methods,
                              refuse_slots,          nullptr,   nullptr, nullptr};
+#define MAIN_NAME _native_of_main
+#else
+#define MAIN_NAME _native
+#endif
 
 } // namespace
 
-// A free-threaded CPython may load the module without switching its GIL on: nothing in it works there.
-PYBIND11_MODULE(_native_of_main, m, py::mod_gil_not_used())
+// Subinterpreters and free-threaded builds may load the module, and without a GIL: nothing in it works there, and
+// unavailable_reason() says why.
+PYBIND11_MODULE(MAIN_NAME, m, py::mod_gil_not_used(), py::multiple_interpreters::per_interpreter_gil())
 {
     check(hook_init());
 
@@ -104,6 +102,7 @@ PYBIND11_MODULE(_native_of_main, m, py::mod_gil_not_used())
     py::module_::import("atexit").attr("register")(m.attr("after_fork"));
 }
 
+#ifndef PYBIND11_HAS_SUBINTERPRETER_SUPPORT
 extern "C" PYBIND11_EXPORT PyObject *
 PyInit__native()
 {
@@ -112,3 +111,4 @@ PyInit__native()
     }
     return PyInit__native_of_main();
 }
+#endif

@@ -89,4 +89,4 @@ def after_fork() -> None:
     """Leave all regions and restore the evaluator. Runs by itself in a forked child and before the interpreter ends."""
 
 def thread_context(thread_id: int) -> Context | None:
-    """Return the current context of the thread with this identifier, or None. Copy it before use: the thread goes on."""
+    """Return the current context of the thread with this identifier, or None. Copy it: the thread goes on."""

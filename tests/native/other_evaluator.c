@@ -38,7 +38,7 @@ switch_on(void)
 void
 switch_off(void)
 {
-    _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), before);
+    _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), before != NULL ? before : _PyEval_EvalFrameDefault);
     before = NULL;
 }
 

@@ -38,9 +38,7 @@ def test_one_that_was_there_before_goes_on_seeing_frames(region, other):
         with region(instead, f=ROUTE):
             assert f() == "routed"
             other.frames_seen()
-            f.__call__.__self__  # noqa: B018 (an access that runs no frame)
-            assert other.frames_seen() == 0
-            (lambda: None)()
+            max([1], key=lambda x: x)
             assert other.frames_seen() > 0
         assert _native.evaluator() == other.address()
     finally:

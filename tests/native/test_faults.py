@@ -82,9 +82,7 @@ def test_an_answer_that_is_no_verdict(carrier, monkeypatch, answer):
     unraisable = []
     monkeypatch.setattr(sys, "unraisablehook", lambda error: unraisable.append(error.exc_type))
     _native.forget(f.__code__)
-    opened = _native.enter(
-        lambda code, _: answer if code is f.__code__ else 0, raising(AssertionError()), carrier, 101
-    )
+    opened = _native.enter(lambda code, _: answer if code is f.__code__ else 0, raising(AssertionError()), carrier, 101)
     try:
         assert f(5) == 5
     finally:
@@ -126,9 +124,7 @@ def test_decide_and_route_may_leave_the_region(carrier):
         _native.leave(regions[-1])
         return DECLINE
 
-    regions.append(
-        _native.enter(lambda code, _: ROUTE if code is f.__code__ else 0, leaving_route, carrier, 104)
-    )
+    regions.append(_native.enter(lambda code, _: ROUTE if code is f.__code__ else 0, leaving_route, carrier, 104))
     assert f(5) == 5
     assert not _native.installed()
 
@@ -148,22 +144,27 @@ def test_deep_recursion_is_a_recursion_error(region):
         down(0)
 
 
-def test_a_region_near_the_recursion_limit_decides_later(region):
+def test_a_decide_without_room_is_asked_again(carrier, monkeypatch):
+    unraisable = []
+    monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
+    errors = [RecursionError(), MemoryError()]
+
+    def decide(code, _function):
+        if code is not leaf.__code__:
+            return 0
+        if errors:
+            raise errors.pop()
+        return ROUTE
+
     def leaf():
         return 1
 
-    def down():
-        try:
-            return down()
-        except RecursionError:
-            return leaf()
-
-    with region(lambda *_: "routed", leaf=ROUTE):
-        with pytest.raises(RecursionError):
-            while True:
-                down = (lambda g: lambda: g())(down)  # deeper each time, until nothing is left for the leaf
-                down()
-        assert leaf() == "routed"
+    opened = _native.enter(decide, lambda *_: "routed", carrier, 105)
+    try:
+        assert [leaf(), leaf(), leaf()] == [1, 1, "routed"]
+    finally:
+        _native.leave(opened)
+    assert unraisable == []
 
 
 def allocated():

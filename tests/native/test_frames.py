@@ -12,8 +12,6 @@ from ipy_dynwrap import _native
 from ipy_dynwrap._native import PASS, ROUTE
 
 
-
-
 @pytest.fixture
 def route_all(carrier):
     """Route all that may be routed; returns the names of what was."""
@@ -61,11 +59,11 @@ def test_coroutines_and_async_generators_pass(route_all):
 
 def test_class_bodies_and_module_code_pass(route_all):
     class Made:
-        value = [i for i in range(2)]  # noqa: C416 (a comprehension is a function of its own up to 3.11)
+        value = tuple([i for i in range(2)])  # noqa: C416 (a comprehension is a function up to 3.11)
 
     names = {}
     exec("x = 1\ndef inner(): return x\ny = inner()", names)
-    assert Made.value == [0, 1]
+    assert Made.value == (0, 1)
     assert names["y"] == 1
     assert "inner" in route_all
     assert not {"Made", "<module>"} & set(route_all)
