@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import ipy_dynwrap
-from ipy_dynwrap import arguments
+from ipy_dynwrap import arguments, config, magics
 
 if TYPE_CHECKING:
     import argparse
@@ -55,6 +55,18 @@ def test_options_take_a_value_where_the_readme_shows_one() -> None:
     valued = {name: action.nargs != 0 for action in actions_of_compile() for name in action.option_strings}
     for name, value in re.findall(r"`(--[a-z-]+)(?: ([A-Z]+))?`", rows_of_options()):
         assert bool(value) == valued[name], name
+
+
+def test_forms_of_dynwrap_are_all_listed_and_no_other() -> None:
+    form = re.compile(r"^\W*%dynwrap(?: ([a-z]+))?", flags=re.MULTILINE)
+    help_text = magics.DynWrapMagics.dynwrap.__doc__ or ""
+    assert set(form.findall(README)) == set(form.findall(help_text))
+
+
+def test_settings_exist() -> None:
+    mentioned = set(re.findall(r"DynWrap\.([a-z]+)", README))
+    assert mentioned
+    assert mentioned <= set(config.DynWrap.class_trait_names(config=True))
 
 
 def test_public_names_are_all_mentioned_and_no_other() -> None:
