@@ -11,8 +11,8 @@ import threading
 import weakref
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
-from types import CodeType
-from typing import Any
+from types import CodeType, MappingProxyType
+from typing import Any, Protocol, TypeVar
 
 from .events import Place
 from .snapshot import CacheInfo, EntryInfo, WrapperInfo
@@ -46,7 +46,7 @@ class Entry:
 
 @dataclass(eq=False)
 class Wrapper:
-    """A generated function, compiled, with its counts. Made by `WrapperCache.wrapper`."""
+    """A generated function, compiled, with its counts."""
 
     name: str
     kind: str
@@ -65,6 +65,7 @@ class Wrapper:
     state: str = "eager"
     last_reason: str | None = None
     entries: list[Entry] = field(default_factory=list)
+    key: dict[str, str] = field(default_factory=dict)
 
     def live_entries(self) -> list[Entry]:
         """Return the entries that torch still has, oldest first; the others are forgotten."""
@@ -139,6 +140,13 @@ class _Lookup:
         return isinstance(other, _Anchor) and other.ref() is self._anchor
 
 
+class _HasWrappers(Protocol):
+    wrappers: list[Wrapper]
+
+
+Group = TypeVar("Group", bound=_HasWrappers)
+
+
 class WrapperCache:
     """All wrappers of the process.
 
@@ -154,57 +162,55 @@ class WrapperCache:
         self._stats = stats
         self._drop = drop
         # The keys are anchors; `_Lookup` finds them.
-        self._families: dict[Any, dict[Hashable, list[Wrapper]]] = {}
+        self._families: dict[Any, dict[Hashable, Any]] = {}
         self._names: set[str] = set()
         self._gone = Totals()
         self._lock = threading.RLock()
 
-    def wrapper(
-        self, anchor: object, rest: Hashable, make: Callable[[set[str]], Wrapper], *, fresh_at_limit: bool = False
-    ) -> Wrapper:
-        """Return the wrapper of a family; the first time, make it.
+    def family(self, anchor: object, rest: Hashable, make: Callable[[], Group]) -> Group:
+        """Return a family; the first time, make it.
 
         Parameters
         ----------
         anchor
-            The object whose life the family shares (`keys.Family.anchor`), by identity; held weakly.
+            The object whose life the family shares, by identity; held weakly.
         rest
             What else tells families apart, options included.
         make
-            Makes a wrapper; it is given the names that are taken.
-        fresh_at_limit
-            Whether a wrapper that has used up its limit is left to those who have it, and a new one is opened.
+            Makes the family.
         """
         with self._lock:
-            family = self._families.get(_Lookup(anchor))
+            families = self._families.get(_Lookup(anchor))
+            if families is None:
+                families = self._families[_Anchor(anchor, self._forget)] = {}
+            family = families.get(rest)
             if family is None:
-                family = self._families[_Anchor(anchor, self._forget)] = {}
-            wrappers = family.setdefault(rest, [])
-            if not wrappers or (fresh_at_limit and wrappers[-1].state == "at limit"):
-                wrapper = make(self._names)
-                self._names.add(wrapper.name)
-                wrappers.append(wrapper)
-            return wrappers[-1]
+                family = families[rest] = make()
+            return family
+
+    def named(self, name: Callable[[set[str]], str]) -> str:
+        """Return a name that `name` chooses, given those that are taken, and take it."""
+        with self._lock:
+            chosen = name(self._names)
+            self._names.add(chosen)
+            return chosen
 
     def _forget(self, key: _Anchor) -> None:
         with self._lock:
-            family = self._families.pop(key, None)
-            for wrapper in (each for wrappers in (family or {}).values() for each in wrappers):
-                self._account_for(wrapper)
-
-    def _account_for(self, wrapper: Wrapper) -> None:
-        self._gone = self._gone.plus(wrapper)
-        self._names.discard(wrapper.name)
+            for family in self._families.pop(key, {}).values():
+                for wrapper in family.wrappers:
+                    self._gone = self._gone.plus(wrapper)
+                    self._names.discard(wrapper.name)
 
     def __iter__(self) -> Iterator[Wrapper]:
         with self._lock:
-            wrappers = [each for family in self._families.values() for group in family.values() for each in group]
-        return iter(wrappers)
+            families = [family for families in self._families.values() for family in families.values()]
+            return iter([wrapper for family in families for wrapper in family.wrappers])
 
     def of(self, anchor: object) -> list[Wrapper]:
         """Return the wrappers that the families of `anchor` have, under whatever options."""
         with self._lock:
-            return [wrapper for group in self._families.get(_Lookup(anchor), {}).values() for wrapper in group]
+            return [each for family in self._families.get(_Lookup(anchor), {}).values() for each in family.wrappers]
 
     def totals(self) -> Totals:
         """Return the counts over all wrappers since the start or the last `clear`."""
@@ -223,7 +229,7 @@ class WrapperCache:
 
     def _wrapper_info(self, wrapper: Wrapper) -> WrapperInfo:
         return WrapperInfo(
-            key={},
+            key=MappingProxyType(dict(wrapper.key)),
             entries=tuple(map(self._entry_info, wrapper.live_entries())),
             **{
                 name: getattr(wrapper, name)

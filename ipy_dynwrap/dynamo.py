@@ -160,6 +160,13 @@ def is_module(target: object) -> bool:
     return isinstance(target, torch.nn.Module)
 
 
+def is_tensor(value: object) -> bool:
+    """Tell whether `value` is a tensor."""
+    import torch
+
+    return isinstance(value, torch.Tensor)
+
+
 def is_scripted(target: object) -> bool:
     """Tell whether `target` is TorchScript, which Dynamo cannot trace."""
     import torch
@@ -387,12 +394,15 @@ class Outcome:
         The compiled code object; None unless there is a new entry.
     breaks
         The graph breaks that were met.
+    guards
+        The guards of the new entry, for `guard_texts`.
     """
 
     state: str
     detail: str
     code: CodeType | None
     breaks: tuple[Break, ...]
+    guards: Any = None
 
 
 class Observer(Protocol):
@@ -481,7 +491,8 @@ class _Observed:
             except BaseException as caught:
                 error = caught
             met = tuple(map(_as_break, graph_break_reasons[breaks:]))
-            code = result.guarded_code.code if result is not None and result.guarded_code is not None else None
+            entry_made = result.guarded_code if result is not None else None
+            code, guards = (entry_made.code, entry_made.guard_manager) if entry_made is not None else (None, None)
             if error is not None:
                 state, detail = "failed", f"{type(error).__name__}: {_first_line(error)}"
             elif code is not None:
@@ -494,7 +505,7 @@ class _Observed:
                     # Torch would skip this code for good, though only what is on now stands in the way.
                     state, detail = "put off", cause
                     result = _eager_once()
-            eager = observer.finished(Outcome(state, detail, code, met), error)
+            eager = observer.finished(Outcome(state, detail, code, met, guards), error)
         if error is None:
             return result
         if eager and isinstance(error, Exception):
@@ -663,3 +674,35 @@ def is_compiled_internals(file: str) -> bool:
         not file.startswith(directory)
         or file[len(directory) :].startswith(("_dynamo/", "_inductor/", "_functorch/", "fx/"))
     )
+
+
+# Guards
+
+
+def guard_texts(guards: Any) -> list[str]:
+    """Return the text of each guard of an entry, as in TORCH_LOGS=guards."""
+    return list(_texts(guards.root))
+
+
+def guards_of(code: CodeType) -> list[Any]:
+    """Return for each cache entry of `code`, over all regions, its guards."""
+    from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list
+
+    return [entry.guard_manager for entry in _debug_get_cache_entry_list(code)]
+
+
+def has_entry_for(code: CodeType, f_locals: Mapping[str, object]) -> bool:
+    """Tell whether an entry of `code` would serve a frame with these variables, in the state of this thread."""
+    return any(guards.check(f_locals) for guards in guards_of(code))
+
+
+def _texts(root: Any) -> Iterator[str]:
+    managers = [root]
+    while managers:
+        manager = managers.pop()
+        for guard in manager.get_leaf_guards():
+            yield from guard.verbose_code_parts()
+        managers.extend(manager.get_child_managers())
+        if hasattr(manager, "get_key_value_managers"):
+            for pair in manager.get_key_value_managers().values():
+                managers.extend(each for each in pair if each is not None)

@@ -8,12 +8,15 @@ import time
 import types
 import weakref
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from . import _native, dynamo, state
 from .cache import Entry, Wrapper
 from .events import CompileFinished, CompileStarted, EagerCall, GraphBreak, Place
-from .keys import Family, blind_global_hooks, family_of, own_code
+from .families import Family
+from .keys import Kin, blind_global_hooks, kin_of, own_code
+from .learning import bind, learn
 from .options import Options
 from .reasons import Naming, describe, reader
 from .wrappers import generate, stable_name
@@ -22,20 +25,50 @@ __all__ = ["Space", "space"]
 
 
 class _Call:
-    """A call that is running on this thread."""
+    """A call that is running on this thread.
 
-    __slots__ = ("compiled", "eager_on_error", "naming", "own_code", "pending", "reason", "wrapper")
+    Parameters
+    ----------
+    settled
+        Whether the wrapper was just chosen by the key, so that a miss means a compilation and not another wrapper.
+    """
 
-    def __init__(self, wrapper: Wrapper, naming: Naming, own_code: types.CodeType | None, eager_on_error: bool) -> None:
+    __slots__ = (
+        "args", "compiled", "eager_on_error", "family", "kwargs", "naming", "pending", "reason", "settled", "target",
+        "wrapper",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        family: Family,
+        wrapper: Wrapper,
+        naming: Naming,
+        target: Any,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        eager_on_error: bool,
+        settled: bool = False,
+    ) -> None:
+        self.family = family
         self.wrapper = wrapper
-        # The code that the wrapper calls: torch may compile the wrapper and yet skip this.
-        self.own_code = own_code
         self.naming = naming
+        self.target, self.args, self.kwargs = target, args, kwargs
         self.eager_on_error = eager_on_error
+        self.settled = settled
         self.compiled = False
         self.reason: str | None = None
         # Compilations nest (a backend may compile): the innermost is the last.
-        self.pending: list[tuple[CompileStarted, types.CodeType, float]] = []
+        self.pending: list[_Pending] = []
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A compilation that has begun."""
+
+    event: CompileStarted
+    source: types.CodeType
+    f_locals: Mapping[str, object]
+    begun: float
 
 
 class _Calls(threading.local):
@@ -56,7 +89,13 @@ class _Recorder:
             return
         call = self._calls.stack[-1]
         wrapper = call.wrapper
-        naming = call.naming if frame.code is wrapper.code else Naming.plain()
+        own = frame.code is wrapper.code
+        if own and call.family.fields and not call.settled:
+            call.settled = True
+            right = call.family.resolve(call.target, frame.f_locals)
+            if right is not wrapper:
+                raise _Rerouted(right)
+        naming = call.naming if own else Naming.plain()
         read = reader(frame.f_locals, frame.f_globals)
         event = CompileStarted(
             wrapper=wrapper.name,
@@ -66,16 +105,26 @@ class _Recorder:
             reasons=tuple(describe(raw, naming, read) for raw in raw_reasons),
             place=state.place_of_caller(),
         )
-        call.pending.append((event, frame.code, time.perf_counter()))
+        call.pending.append(_Pending(event, frame.code, frame.f_locals, time.perf_counter()))
         state.log.write(event)
 
     def finished(self, outcome: dynamo.Outcome, error: BaseException | None) -> bool:
         if not self._calls.stack or not self._calls.stack[-1].pending:
             return False
         call = self._calls.stack[-1]
-        started, source, begun = call.pending.pop()
-        seconds = time.perf_counter() - begun
-        self._book(call, started, source, outcome, seconds)
+        pending = call.pending.pop()
+        started, seconds = pending.event, time.perf_counter() - pending.begun
+        self._book(call, started, pending.source, outcome, seconds)
+        if outcome.guards is not None:
+            learn(
+                call.family,
+                call.wrapper,
+                call.target,
+                bind(call.wrapper.code, call.target, call.args, call.kwargs),
+                pending.source,
+                pending.f_locals,
+                outcome.guards,
+            )
         state.log.write(
             CompileFinished(
                 wrapper=started.wrapper,
@@ -123,7 +172,7 @@ class _Recorder:
                 )
             )
             return
-        if outcome.state == "skipped" and source is call.own_code and not any(each.graph for each in wrapper.entries):
+        if outcome.state == "skipped" and source is own_code(call.target) and not any(each.graph for each in wrapper.entries):
             wrapper.state = "skipped"
         call.reason = outcome.detail if outcome.state != "at limit" else _at_limit(wrapper, reason)
         wrapper.last_reason = call.reason
@@ -139,6 +188,14 @@ _calls = _Calls()
 _recorder = _Recorder(_calls)
 
 
+class _Rerouted(Exception):
+    """Raised out of a compilation that should not begin: another wrapper is the right one for this call."""
+
+    def __init__(self, wrapper: Wrapper) -> None:
+        super().__init__(wrapper.name)
+        self.wrapper = wrapper
+
+
 class Space:
     """All that is compiled under one option set.
 
@@ -151,50 +208,53 @@ class Space:
     def __init__(self, options: Options) -> None:
         self.options = options
         self._compile = dynamo.Compiler(options, _recorder)
-        self._memo: weakref.WeakKeyDictionary[Any, tuple[Wrapper, Naming]] = weakref.WeakKeyDictionary()
+        self._memo: weakref.WeakKeyDictionary[Any, tuple[Family, Naming]] = weakref.WeakKeyDictionary()
 
     def forget(self) -> None:
         """Look every target up again: the cache was cleared."""
         self._memo.clear()
 
-    def wrapper(self, target: Any, *, fresh_at_limit: bool = False) -> tuple[Wrapper, Naming]:
-        """Return the wrapper for `target` (`keys.family_of`), and how its frame's names read in the user's words."""
-        import torch.nn
-
+    def _family(self, target: Any) -> tuple[Family, Naming]:
+        """Return the family of `target`, and how the names in its wrappers' frames read in the user's words."""
         hooks = dynamo.global_hooks()
         # What a family looks at is fixed for a module's type and for a function without a closure.
-        key = type(target) if isinstance(target, torch.nn.Module) else target
+        key = type(target) if dynamo.is_module(target) else target
         plain = not hooks and (key is not target or getattr(target, "__closure__", target) is None)
-        if plain and not fresh_at_limit and (known := self._memo.get(key)) is not None:
+        if plain and (known := self._memo.get(key)) is not None:
             return known
-        family = family_of(target)
-        wrapper = state.cache.wrapper(
-            family.anchor,
-            (family.kind, family.rest, blind_global_hooks() if hooks else (), self.options),
-            functools.partial(self._make, family, target),
-            fresh_at_limit=fresh_at_limit,
+        kin = kin_of(target)
+        signature = target.__code__ if isinstance(target, types.FunctionType) else None
+        family = state.cache.family(
+            kin.anchor,
+            (kin.kind, kin.rest, blind_global_hooks() if hooks else (), self.options),
+            lambda: Family(
+                make=functools.partial(self._make, kin, signature, str(getattr(target, "__module__", ""))),
+                serves=_serves,
+                value_limit=functools.partial(dynamo.recompile_limit, self.options),
+                wrapper_limit=dynamo.accumulated_recompile_limit,
+            ),
         )
-        found = wrapper, Naming.of(family.kind, target)
+        found = family, Naming.of(kin.kind, target)
         if plain:
             self._memo[key] = found
         return found
 
     def is_skipped(self, target: Any) -> bool:
         """Tell whether torch does not compile `target` itself: what it calls may then be compiled on its own."""
-        return self.wrapper(target)[0].state == "skipped"
+        return self._family(target)[0].first().state == "skipped"
 
-    def _make(self, family: Family, target: Any, taken: set[str]) -> Wrapper:
-        own = isinstance(target, types.FunctionType)
-        content = getattr(target, "__module__", None) or type(target).__module__
-        unique = stable_name(family.kind, family.name, self.options.label, str(content), taken)
-        function = generate(unique, family.name, target.__code__ if own else None)
+    def _make(self, kin: Kin, signature: types.CodeType | None, module: str, purpose: str, apart: bool) -> Wrapper:
+        unique = state.cache.named(
+            functools.partial(stable_name, kin.kind, kin.name, self.options.label, f"{module} {purpose}")
+        )
+        function = generate(unique, kin.name, signature)
         return Wrapper(
             name=unique,
-            kind=family.kind,
-            target=f"{family.name}.forward" if family.kind == "module" else family.name,
+            kind=kin.kind,
+            target=f"{kin.name}.forward" if kin.kind == "module" else kin.name,
             options=self.options.label,
             code=function.__code__,
-            function=self._compile(function),
+            function=self._compile(function, isolate=apart),
             limit=dynamo.recompile_limit(self.options),
         )
 
@@ -219,25 +279,44 @@ class Space:
         watch
             Calls a function with the frame hook on, for a call from outside of a region.
         fresh_at_limit
-            See `cache.WrapperCache.wrapper`.
+            See `families.Family.resolve`.
         """
-        wrapper, naming = self.wrapper(target, fresh_at_limit=fresh_at_limit)
-        call = _Call(wrapper, naming, own_code(target), eager_on_error)
-        stack = _calls.stack
+        family, naming = self._family(target)
+        wrapper = None if fresh_at_limit else family.remembered(target)
+        if wrapper is None:
+            parameters = bind(family.first().code, target, args, kwargs)
+            wrapper = family.resolve(target, parameters, fresh_at_limit=fresh_at_limit)
+        call = _Call(family, wrapper, naming, target, args, kwargs, eager_on_error)
+        try:
+            return self._run(call, watch)
+        except _Rerouted as elsewhere:
+            call = _Call(family, elsewhere.wrapper, naming, target, args, kwargs, eager_on_error, settled=True)
+        return self._run(call, watch)
+
+    def _run(self, call: _Call, watch: Callable[..., Any] | None) -> Any:
+        wrapper, stack, runs = call.wrapper, _calls.stack, _native.runs()
         stack.append(call)
-        wrapper.calls += 1
-        runs = _native.runs()
         try:
             if watch is None:
-                return wrapper.function(target, *args, **kwargs)
-            return watch(wrapper.function, (target, *args), kwargs)
-        finally:
+                result = wrapper.function(call.target, *call.args, **call.kwargs)
+            else:
+                result = watch(wrapper.function, (call.target, *call.args), call.kwargs)
+        except _Rerouted:
             stack.pop()
-            if _native.runs() == runs:
-                wrapper.eager_calls += 1
-                self._say_eager(call)
-            elif not call.compiled:
-                wrapper.hits += 1
+            raise
+        except BaseException:
+            stack.pop()
+            wrapper.calls += 1
+            raise
+        stack.pop()
+        wrapper.calls += 1
+        if _native.runs() == runs:
+            wrapper.eager_calls += 1
+            call.family.forget(call.target)
+            self._say_eager(call)
+        elif not call.compiled:
+            wrapper.hits += 1
+        return result
 
     def _say_eager(self, call: _Call) -> None:
         wrapper = call.wrapper
@@ -248,6 +327,10 @@ class Space:
         else:
             reason = dynamo.eager_cause() or "torch ran it without compiling"
         state.log.write(EagerCall(wrapper.name, wrapper.target, reason, state.place_of_caller()))
+
+
+def _serves(wrapper: Wrapper, parameters: Mapping[str, object]) -> bool:
+    return dynamo.has_entry_for(wrapper.code, parameters)
 
 
 _spaces: dict[Options, Space] = {}

@@ -15,7 +15,7 @@ from typing import Any
 
 from . import dynamo
 
-__all__ = ["Family", "Same", "family_of", "qualified_name"]
+__all__ = ["Kin", "Same", "blind_global_hooks", "kin_of", "own_code", "qualified_name"]
 
 
 class Same:
@@ -34,7 +34,7 @@ class Same:
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class Kin:
     """What is called alike.
 
     Parameters
@@ -55,7 +55,7 @@ class Family:
     rest: Hashable = ()
 
 
-def family_of(target: Any) -> Family:
+def kin_of(target: Any) -> Kin:
     """Return the family of a callable.
 
     Parameters
@@ -66,18 +66,18 @@ def family_of(target: Any) -> Family:
     import torch.nn
 
     if isinstance(target, torch.nn.Module):
-        return Family("module", qualified_name(type(target)), type(target))
+        return Kin("module", qualified_name(type(target)), type(target))
     if isinstance(target, types.FunctionType):
-        return Family("function", qualified_name(target), target.__code__, blind_closure(target))
+        return Kin("function", qualified_name(target), target.__code__, blind_closure(target))
     if isinstance(target, types.MethodType) and isinstance(target.__func__, types.FunctionType):
         function = target.__func__
-        return Family("method", qualified_name(function), function.__code__, blind_closure(function))
+        return Kin("method", qualified_name(function), function.__code__, blind_closure(function))
     if isinstance(target, functools.partial):
-        inner = family_of(target.func)
-        return Family("callable", f"partial({inner.name})", inner.anchor, ("partial", inner.kind, inner.rest))
+        inner = kin_of(target.func)
+        return Kin("callable", f"partial({inner.name})", inner.anchor, ("partial", inner.kind, inner.rest))
     if isinstance(target, types.BuiltinFunctionType | types.BuiltinMethodType | types.MethodDescriptorType):
-        return Family("function", qualified_name(target), target)
-    return Family("callable", qualified_name(type(target)), type(target))
+        return Kin("function", qualified_name(target), target)
+    return Kin("callable", qualified_name(type(target)), type(target))
 
 
 def own_code(target: Any) -> types.CodeType | None:

@@ -8,7 +8,7 @@ from . import engine, state
 from .cache import Wrapper
 from .compiled import original
 from .explanation import Explanation
-from .keys import family_of
+from .keys import kin_of
 from .snapshot import CacheInfo
 
 __all__ = ["cache_info", "explain", "reset"]
@@ -80,9 +80,9 @@ def _wrappers(target: Any) -> list[Wrapper]:
         if not found:
             raise LookupError(f"no wrapper is called {target!r}; known: {', '.join(known) or 'none yet'}")
         return found
-    family = family_of(original(target))
-    if not (found := state.cache.of(family.anchor)):
-        raise LookupError(f"{family.name} has not been called compiled")
+    kin = kin_of(original(target))
+    if not (found := state.cache.of(kin.anchor)):
+        raise LookupError(f"{kin.name} has not been called compiled")
     return found
 
 

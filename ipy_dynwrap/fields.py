@@ -1,0 +1,244 @@
+"""Key fields: what a guard pins on the target, or on an object that the call passes, as a part of a family's key.
+
+A guard's own text says what it pins: ``L['target'].k == 2``. That is a field (the source ``target.k``, read as a value)
+and what one entry requires of it (``2``). When two entries of one wrapper require different things of one field, the
+field tells calls apart that can never share an entry.
+
+A field is only ever read to choose a wrapper. A wrong reading costs a compilation; the guards decide what is right.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from .naming import attribute, item, parse
+
+__all__ = ["ABSENT", "Field", "is_plain", "requirements"]
+
+_LOCAL = re.compile(r"\bL\['(\w+)'\]")
+_TENSOR_CHECK = re.compile(
+    r"check_tensor\((?P<source>.+?), \w+, DispatchKeySet\((?P<keys>[^)]*)\), (?P<dtype>torch\.\w+), "
+    r"device=(?P<device>\w+), requires_grad=(?P<grad>\w+), size=\[(?P<size>[^\]]*)\], stride=\[(?P<stride>[^\]]*)\]"
+)
+_TENSOR_FAILURE = re.compile(
+    r"tensor '(?P<source>.+?)' (?:(?P<what>size|stride) mismatch at index (?P<index>\d+)|(?P<other>\w+) mismatch)"
+)
+_IDENTITY = re.compile(r"___check_(?P<check>type_id|obj_id)\((?P<source>.+), (?P<id>\d+)\), type=", re.DOTALL)
+
+
+class _Absent:
+    def __repr__(self) -> str:
+        return "absent"
+
+
+ABSENT = _Absent()
+"""Stands for the value of a field that a target does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One part of a family's key.
+
+    Parameters
+    ----------
+    source
+        A guard source over the parameters of the wrapper, ``"target.k"`` or ``"module._parameters['weight']"``.
+    aspect
+        What of it is compared: ``"value"``, ``"type"``, ``"identity"``, ``"length"``, ``"dtype"``, ``"requires_grad"``,
+        ``"rank"``, ``"size 0"``, ``"stride 1"`` or ``"has 'name'"``.
+    """
+
+    source: str
+    aspect: str
+
+    def read(self, parameters: Mapping[str, object]) -> Hashable:
+        """Return what the parameters of a call have here; `ABSENT` if they do not, never an error."""
+        try:
+            return _ASPECTS[self.aspect.split(" ")[0]](self.at(parameters), self.aspect)
+        except Exception:
+            return ABSENT
+
+    def at(self, parameters: Mapping[str, object]) -> Any:
+        """Return the object at the source; an error where the parameters have none."""
+        return _look_up(self.source)(parameters)
+
+    def holder(self, parameters: Mapping[str, object]) -> object:
+        """Return the object that the call passes and that this is a field of; None where there is none."""
+        steps = [node := parse(self.source)]
+        while isinstance(node, ast.Attribute | ast.Subscript):
+            steps.append(node := node.value)
+        for step in reversed(steps):
+            if isinstance(step, ast.Name | ast.Attribute | ast.Subscript):
+                found = _step(step)(parameters)
+                if not isinstance(found, list | tuple | dict):
+                    return found
+        return None
+
+    @property
+    def root(self) -> str:
+        """The parameter that the source begins with."""
+        return str(_LEADING.match(self.source).group())  # type: ignore[union-attr]
+
+
+_LEADING = re.compile(r"\w+")
+_LookUp = Callable[[Mapping[str, object]], Any]
+
+
+@lru_cache(maxsize=4096)
+def _look_up(source: str) -> _LookUp:
+    """Return a function that follows a source through the parameters of a call.
+
+    Nothing of the user's runs on the way: no property, no ``__getattr__``, no item method of a subclass.
+    """
+    node = parse(source)
+    if node is None:
+        raise ValueError(source)
+    return _step(node)
+
+
+def _step(node: ast.expr) -> _LookUp:
+    match node:
+        case ast.Name(id=name):
+            return lambda parameters: parameters[name]
+        case ast.Attribute(value=inner, attr=name):
+            owner = _step(inner)
+            return lambda parameters: _attribute(owner(parameters), name)
+        case ast.Subscript(value=inner, slice=ast.Constant(value=key)):
+            owner = _step(inner)
+            return lambda parameters: item(owner(parameters), key)
+        case ast.Subscript(value=inner, slice=index):
+            owner, position = _step(inner), _step(index)
+            return lambda parameters: item(owner(parameters), position(parameters))
+        case ast.Call(func=ast.Name(id="list"), args=[ast.Call(func=ast.Attribute(attr="keys" | "values" as view), args=[inner])]):
+            owner = _step(inner)
+            listed = dict.keys if view == "keys" else dict.values
+            return lambda parameters: list(listed(owner(parameters)))
+        case ast.Call(func=ast.Name(id="type"), args=[inner]):
+            owner = _step(inner)
+            return lambda parameters: type(owner(parameters))
+    raise ValueError(ast.unparse(node))
+
+
+def _attribute(owner: Any, name: str) -> object:
+    own = getattr(owner, "__dict__", None) if isinstance(owner, type) else _own(owner)
+    return own[name] if own is not None and name in own else attribute(owner, name)
+
+
+def _own(owner: object) -> Mapping[str, object] | None:
+    try:
+        return object.__getattribute__(owner, "__dict__")  # type: ignore[no-any-return]
+    except AttributeError:
+        return None
+
+
+def _value(value: object, _: str) -> Hashable:
+    # 1, 1.0 and True are equal and hash alike, but guards tell them apart.
+    return (type(value).__name__, value) if isinstance(value, Hashable) and is_plain(value) else type(value).__qualname__
+
+
+def _has(value: Any, aspect: str) -> Hashable:
+    return ast.literal_eval(aspect.partition(" ")[2]) in value
+
+
+_ASPECTS: dict[str, Callable[[Any, str], Hashable]] = {
+    "value": _value,
+    # Ids may pass to another object when the first one is gone. Torch drops an entry whose object is gone, so what such
+    # an id leads to is an empty wrapper at worst.
+    "type": lambda value, _: id(type(value)),
+    "identity": lambda value, _: id(value),
+    "length": lambda value, _: len(value),
+    "dtype": lambda value, _: str(value.dtype),
+    "requires_grad": lambda value, _: bool(value.requires_grad),
+    "rank": lambda value, _: value.dim(),
+    "size": lambda value, aspect: int(value.shape[int(aspect[5:])]),
+    "stride": lambda value, aspect: int(value.stride()[int(aspect[7:])]),
+    "has": _has,
+}
+
+
+def is_plain(value: object) -> bool:
+    """Tell whether a value that is passed stays an input, under torch's own limit, whatever is pinned on it."""
+    return value is None or isinstance(value, bool | int | float | complex | str | bytes | type(...))
+
+
+def requirements(text: str) -> Iterator[tuple[Field, Hashable]]:
+    """Yield each field that a guard pins, with what it requires of it.
+
+    Parameters
+    ----------
+    text
+        A guard in torch's words, from a guard tree or a recompilation reason; comment and hints may follow.
+
+    Notes
+    -----
+    A failed guard's reason gives the same fields as the guard's own text. Guards over relations (symbolic shapes,
+    aliasing), over torch's global state, and those that only say what an object is not, are not fields.
+    """
+    text = _LOCAL.sub(r"\1", re.sub(r"^\s*\d+/\d+: ", "", text))
+    if (match := _IDENTITY.match(text)) is not None:
+        if (source := _source(match["source"])) is not None:
+            yield Field(source, "type" if match["check"] == "type_id" else "identity"), int(match["id"])
+    elif (match := _TENSOR_CHECK.match(text)) is not None:
+        yield from _tensor(match)
+    elif (match := _TENSOR_FAILURE.match(text)) is not None:
+        if (source := _source(match["source"])) is not None:
+            what = f"{match['what']} {match['index']}" if match["what"] else str(match["other"])
+            if what.split(" ")[0] in _ASPECTS:
+                yield Field(source, what), ABSENT
+    else:
+        yield from _comparison(text)
+
+
+def _source(text: str) -> str | None:
+    try:
+        _look_up(text)
+    except ValueError:
+        return None
+    return text
+
+
+def _tensor(match: re.Match[str]) -> Iterator[tuple[Field, Hashable]]:
+    if (source := _source(match["source"])) is None:
+        return
+    yield Field(source, "dtype"), match["dtype"]
+    yield Field(source, "requires_grad"), match["grad"] == "True"
+    for what in ("size", "stride"):
+        numbers = [each.strip() for each in match[what].split(",") if each.strip()]
+        if what == "size":
+            yield Field(source, "rank"), len(numbers)
+        for index, number in enumerate(numbers):
+            if number.isdigit():  # None where the dimension is dynamic
+                yield Field(source, f"{what} {index}"), int(number)
+
+
+def _comparison(text: str) -> Iterator[tuple[Field, Hashable]]:
+    """The guards that are Python expressions: ``x == 2``, ``len(x) == 2``, ``not x``, ``x is None``, ``'k' in x``."""
+    node = parse(re.split(r"\s{2,}#|\n", text, maxsplit=1)[0])
+    match node:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            if (source := _source(ast.unparse(operand))) is not None:
+                yield Field(source, "length"), 0
+        case ast.Compare(left=ast.Call(func=ast.Name(id="len"), args=[inner]), ops=[ast.Eq()], comparators=[right]):
+            if (source := _source(ast.unparse(inner))) is not None and isinstance(right, ast.Constant):
+                yield Field(source, "length"), right.value
+        case ast.Compare(left=ast.Constant(value=key), ops=[ast.In() | ast.NotIn() as op], comparators=[right]):
+            if (source := _source(ast.unparse(right))) is not None:
+                yield Field(source, f"has {key!r}"), isinstance(op, ast.In)
+        case ast.Compare(left=left, ops=[ast.Eq() | ast.Is()], comparators=[right]):
+            if (source := _source(ast.unparse(left))) is not None:
+                try:
+                    yield Field(source, "value"), _value(ast.literal_eval(right), "")
+                except ValueError:
+                    yield Field(source, "value"), ABSENT
+        case ast.Compare(left=left, ops=[ast.NotEq() | ast.IsNot()]):
+            # It pins nothing, but where it fails another entry may pin the value.
+            if (source := _source(ast.unparse(left))) is not None:
+                yield Field(source, "value"), ABSENT
+        case _:
+            return
+

@@ -1,0 +1,140 @@
+"""From the guards of a new entry to key fields of its family."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Mapping
+from types import CodeType
+from typing import Any
+
+from . import dynamo
+from .cache import Wrapper
+from .families import Family, Requirements
+from .fields import Field, is_plain, requirements
+from .naming import parse
+
+__all__ = ["bind", "learn"]
+
+
+def bind(code: CodeType, target: object, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, object]:
+    """Return the parameters of a wrapper's frame as a call will set them.
+
+    Parameters
+    ----------
+    code
+        The wrapper's code.
+    target, args, kwargs
+        The call; for a function, all its positional parameters and all its keyword-only ones.
+    """
+    names, given = code.co_varnames, (target, *args)
+    bound: dict[str, object] = dict(zip(names[: code.co_argcount], given, strict=False))
+    rest = code.co_argcount + code.co_kwonlyargcount
+    bound.update({name: kwargs[name] for name in names[code.co_argcount : rest] if name in kwargs})
+    if code.co_flags & inspect.CO_VARARGS:
+        bound[names[rest]] = given[code.co_argcount :]
+        rest += 1
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        bound[names[rest]] = {name: value for name, value in kwargs.items() if name not in bound}
+    return bound
+
+
+def learn(
+    family: Family,
+    wrapper: Wrapper,
+    target: object,
+    parameters: Mapping[str, object],
+    source: CodeType,
+    f_locals: Mapping[str, object],
+    guards: Any,
+) -> tuple[Field, ...]:
+    """Let `family` learn from a new entry of the code object `source`; return the new fields.
+
+    Parameters
+    ----------
+    family, wrapper, target, parameters
+        The call that compiled it.
+    source
+        The wrapper's code, or that of a frame after a graph break.
+    f_locals
+        The variables of the frame that was compiled.
+    guards
+        The new entry's guards.
+    """
+    earlier = [each for each in dynamo.guards_of(source) if each is not guards]
+    if not earlier:
+        return ()
+    own = source is wrapper.code
+    place = _Placing(family.receiver, parameters, None if own else f_locals)
+    return family.learn(
+        wrapper, target, parameters, place(guards), [place(each) for each in earlier], deep=not own
+    )
+
+
+class _Placing:
+    """Reads guards as requirements of fields over the parameters of a wrapper.
+
+    Parameters
+    ----------
+    receiver
+        The parameter that holds the target.
+    parameters
+        The parameters of the call.
+    inner
+        The variables of the frame that the guards are about, if it is not the wrapper's own.
+    """
+
+    def __init__(
+        self, receiver: str, parameters: Mapping[str, object], inner: Mapping[str, object] | None
+    ) -> None:
+        self._receiver = receiver
+        self._parameters = parameters
+        self._roots = None if inner is None else dict(self._found(inner))
+
+    def __call__(self, guards: Any) -> Requirements:
+        placed: Requirements = {}
+        for text in dynamo.guard_texts(guards):
+            for field, value in requirements(text):
+                source = self._place(field)
+                if source is not None:
+                    placed[Field(source, field.aspect)] = value
+        return placed
+
+    def _place(self, field: Field) -> str | None:
+        source, root = field.source, field.root
+        if self._roots is not None:
+            if root not in self._roots:
+                return None
+            source = self._roots[root] + source[len(root) :]
+            root = Field(source, "").root
+        return source if root == self._receiver or self._is_in_an_object(source) else None
+
+    def _found(self, inner: Mapping[str, object]) -> Any:
+        """Yield each variable of an inner frame whose object is the target, a module in it, or a parameter."""
+        places = {id(value): name for name, value in self._parameters.items() if not is_plain(value)}
+        target = self._parameters.get(self._receiver)
+        if dynamo.is_module(target):
+            for path, module in target.named_modules():  # type: ignore[attr-defined]
+                steps = "".join(f"._modules[{step!r}]" for step in path.split(".")) if path else ""
+                places[id(module)] = f"{self._receiver}{steps}"
+        for name, value in inner.items():
+            if id(value) in places:
+                yield name, places[id(value)]
+
+    def _is_in_an_object(self, source: str) -> bool:
+        """Tell whether a source leads through an object that the call passes, not only through containers and inputs."""
+        node = parse(source)
+        while node is not None:
+            value = _value_at(ast.unparse(node), self._parameters)
+            if value is not None and not is_plain(value) and not dynamo.is_tensor(value):
+                if not isinstance(value, list | tuple | dict | set | frozenset):
+                    return True
+            node = node.value if isinstance(node, ast.Attribute | ast.Subscript) else None
+        return False
+
+
+def _value_at(source: str, parameters: Mapping[str, object]) -> object:
+    try:
+        return Field(source, "value").at(parameters)
+    except Exception:
+        return None
