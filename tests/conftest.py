@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 
 import pytest
 
 import ipy_dynwrap
 from ipy_dynwrap import _native
+
+
+def pytest_configure(config):
+    # Dynamo looks at `.grad` of every tensor that it meets, and expects the warning about it to be no error.
+    config.addinivalue_line("filterwarnings", "ignore:The .grad attribute of a Tensor that is not a leaf")
+    # Torch's structured trace goes to a logger that passes on, and pytest would keep every line of it.
+    logging.getLogger("torch.__trace").propagate = False
 
 
 class Counter:
@@ -110,7 +118,7 @@ def open_region():
 
 
 @pytest.fixture(autouse=True)
-def nothing_leaks():
+def clean_slate():
     """Start a test with empty caches, and fail one that leaves a region, an evaluator or a setting behind."""
     reset_all()
     before, evaluator = state_of_torch(), _native.evaluator()
