@@ -1,0 +1,166 @@
+"""A real JupyterLab, without network and without anybody's configuration, driven in a headless Chromium."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright")
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM_ARGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+STARTS_WITHIN_SECONDS = 120
+WAIT_MS = 30_000
+
+
+class Lab:
+    """A running JupyterLab server."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self.folder = folder
+        self.url = f"http://127.0.0.1:{port}"
+
+    def write(self, name: str, cells: list[str]) -> str:
+        """Write a notebook of code cells; return its address."""
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+        notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        nbformat.write(notebook, self.folder / name)
+        return f"{self.url}/lab/tree/{name}?reset"
+
+    def end_kernels(self) -> None:
+        """End every kernel: a notebook of the same name would get the last one's."""
+        with urllib.request.urlopen(f"{self.url}/api/sessions") as answer:
+            sessions = json.load(answer)
+        for session in sessions:
+            request = urllib.request.Request(f"{self.url}/api/sessions/{session['id']}", method="DELETE")
+            urllib.request.urlopen(request).close()
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    home = tmp_path_factory.mktemp("lab-home")
+    folder = tmp_path_factory.mktemp("notebooks")
+    notifications = home / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
+    notifications.parent.mkdir(parents=True)
+    notifications.write_text('{"fetchNews": "false", "checkForUpdates": false}')
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    ours = {"HOME": home, "IPYTHONDIR": home / "ipython", "JUPYTERLAB_SETTINGS_DIR": home / "settings"}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "XDG_"))}
+    server = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--port={port}"),
+            *(
+                "--ServerApp.port_retries=0",
+                "--ServerApp.disable_check_xsrf=True",
+                "--IdentityProvider.token=",
+                "--ServerApp.password=",
+            ),
+            *("--LabApp.extension_manager=readonly", f"--ServerApp.root_dir={folder}"),
+        ],
+        env=kept | {name: str(path) for name, path in ours.items()} | {"JUPYTER_NO_CONFIG": "1"},
+        stdout=(log := (home / "lab.log").open("w")),
+        stderr=subprocess.STDOUT,
+        # A group of its own, so that its kernels end with it.
+        start_new_session=True,
+    )
+    try:
+        _wait_for(f"http://127.0.0.1:{port}/api", server, home / "lab.log")
+        yield Lab(folder, port)
+    finally:
+        server.terminate()
+        try:
+            server.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(server.pid, signal.SIGKILL)
+            server.wait()
+        log.close()
+
+
+def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + STARTS_WITHIN_SECONDS
+    while time.monotonic() < deadline and server.poll() is None:
+        with contextlib.suppress(urllib.error.URLError, ConnectionError), urllib.request.urlopen(url):
+            return
+        time.sleep(0.2)
+    pytest.fail(f"JupyterLab did not start:\n{log.read_text()[-3000:]}")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[sync_api.Browser]:
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGS)
+        yield browser
+        browser.close()
+
+
+class Notebook:
+    """A notebook open in JupyterLab."""
+
+    def __init__(self, page: sync_api.Page) -> None:
+        self.page = page
+        self.errors: list[str] = []
+        page.set_default_timeout(WAIT_MS)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("console", self._note)
+
+    def _note(self, message: sync_api.ConsoleMessage) -> None:
+        # JupyterLab asks for a language server whether there is one or not.
+        if message.type == "error" and "/lsp/" not in message.location["url"]:
+            self.errors.append(f"{message.text} {message.location}")
+
+    def open(self, url: str) -> None:
+        """Open it, and wait for its kernel."""
+        self.page.goto(url)
+        self.page.wait_for_selector(".jp-Notebook .cm-content")
+        # The indicator in the toolbar says idle before there is a kernel.
+        self.page.wait_for_selector(".jp-StatusBar-Widget :text('| Idle')")
+
+    def cell(self, index: int) -> sync_api.Locator:
+        return self.page.locator(".jp-Notebook .jp-CodeCell").nth(index)
+
+    def start(self, index: int) -> None:
+        """Run a cell without waiting for it."""
+        self.cell(index).locator(".cm-content").click()
+        self.page.keyboard.press("Control+Enter")
+
+    def run(self, index: int) -> None:
+        """Run a cell to its end."""
+        self.start(index)
+        self.wait(index)
+
+    def wait(self, index: int) -> None:
+        """Wait for the end of a cell that was started."""
+        # A running cell has a star for its number.
+        sync_api.expect(self.cell(index).locator(".jp-InputPrompt")).to_have_text(
+            re.compile(r"\[\d+\]:"), timeout=WAIT_MS
+        )
+
+    def output(self, index: int) -> str:
+        return str(self.cell(index).locator(".jp-OutputArea").inner_text())
+
+
+@pytest.fixture
+def notebook(lab: Lab, chromium: sync_api.Browser) -> Iterator[Notebook]:
+    context = chromium.new_context(viewport={"width": 1400, "height": 1100})
+    yield Notebook(context.new_page())
+    context.close()
+    lab.end_kernels()

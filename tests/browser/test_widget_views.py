@@ -1,0 +1,92 @@
+"""The widget in a real JupyterLab, with hand-made snapshots: markup, many rows, keyboard, narrow and dark."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+SETUP = """
+from ipy_dynwrap.events import Log
+from ipy_dynwrap.inspector.feed import Feed
+from ipy_dynwrap.inspector.widget import Inspector
+from ipy_dynwrap.snapshot import CacheInfo, EntryInfo, WrapperInfo
+
+MARKUP = "<img src=x onerror='window.hacked = 1'>"
+
+def wrapper(i, entries=()):
+    return WrapperInfo(f"w{i}", "module", f"Net{i}{MARKUP}", {f"self.{MARKUP}": MARKUP}, entries, 10 * i, 1, i % 3, 8,
+                       "compiled", i / 10, f"{MARKUP}: 4 -> 5", hits=i)
+
+def cache(number):
+    entry = EntryInfo("0/1", 3, 0.5, f"{MARKUP}.shape[0] 4 -> 5", 2, 7, 0.25, MARKUP)
+    return CacheInfo(tuple(wrapper(i, (entry,)) for i in range(number)), number, 0, 0, 0, 1.5, 3)
+
+now = cache(0)
+feed = Feed(Log())
+inspector = Inspector(lambda: now, lambda name: None, feed)
+inspector
+"""
+
+
+@pytest.fixture
+def shown(lab, notebook, request):
+    notebook.open(lab.write(f"{request.node.name}.ipynb", [SETUP, "now = cache(3)", "now = cache(1000)"]))
+    notebook.run(0)
+    notebook.page.wait_for_selector(".dynwrap")
+    return notebook
+
+
+def test_it_fills_sorts_filters_and_unfolds_by_keyboard(shown):
+    page = shown.page
+    assert "Nothing has been compiled yet" in page.inner_text(".dynwrap")
+    shown.run(1)
+    page.wait_for_function("document.querySelectorAll('.dw-row').length === 3")
+
+    # WHEN sorted by calls THEN the largest comes first, and assistive technology is told
+    page.click("th.dw-calls button")
+    assert page.get_attribute("th.dw-calls", "aria-sort") == "descending"
+    assert page.locator("td.dw-calls").all_inner_texts() == ["20", "10", "0"]
+    page.click("th.dw-calls button")
+    assert page.locator("td.dw-calls").all_inner_texts() == ["0", "10", "20"]
+    page.click("th.dw-calls button")
+    assert page.get_attribute("th.dw-calls", "aria-sort") is None
+
+    # WHEN Enter is pressed on a row THEN it unfolds, and JupyterLab does not take the key
+    page.locator(".dw-toggle").nth(1).focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".dw-entries tbody tr")
+    assert page.locator(".dw-toggle").nth(1).get_attribute("aria-expanded") == "true"
+    assert ".shape[0] 4 → 5" in page.inner_text(".dw-why")
+    assert page.inner_text(".dw-place") == "cell 2, line 7"
+
+    page.fill(".dw-filter", "net2")
+    page.wait_for_function("document.querySelectorAll('.dw-row').length === 1")
+    assert "1 of 3 match." in page.inner_text(".dw-note")
+
+    # Markup of the user's is text everywhere.
+    assert page.evaluate("window.hacked") is None
+    assert page.locator(".dynwrap img").count() == 0
+    assert "<img src=x" in page.inner_text(".dw-called")
+    assert shown.errors == []
+
+
+def test_a_thousand_wrappers_keep_the_page_quick(shown):
+    page = shown.page
+    shown.run(2)
+    page.wait_for_function("document.querySelectorAll('.dw-row').length === 200")
+    page.fill(".dw-filter", "net999<")
+    page.wait_for_function("document.querySelectorAll('.dw-row').length === 1")
+    page.fill(".dw-filter", "")
+    page.get_by_role("button", name="Show 200 more of 800").click()
+    page.wait_for_function("document.querySelectorAll('.dw-row').length === 400")
+    assert shown.errors == []
+
+
+def test_a_narrow_cell_needs_no_sideways_scroll(shown):
+    page = shown.page
+    shown.run(1)
+    page.wait_for_selector(".dw-row")
+    page.evaluate("document.querySelector('.dynwrap').style.width = '380px'")
+    assert page.evaluate("(e => e.scrollWidth <= e.clientWidth)(document.querySelector('.dw-scroll'))")
+    assert not page.is_visible("th.dw-reason")
