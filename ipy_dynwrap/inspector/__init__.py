@@ -13,6 +13,8 @@ A view reads snapshots and records only. Importing this package imports none of 
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from .live import live_line
@@ -45,9 +47,18 @@ def inspector() -> Inspector:
 def _reset_one(name: str) -> None:
     """Drop the entries of the wrapper called `name`, on the thread that answers the browser."""
     from .. import reset
-    from ..region import any_open
+    from ..regions import any_open
 
     # Torch must not lose the entries of a frame that it may be looking through.
     if any_open():
         raise RuntimeError("Not now: a cell runs compiled code. Reset again when it is done.")
     reset(name)
+
+
+class _Callable(ModuleType):
+    """This package, with a call: importing it puts it where `ipy_dynwrap.inspector()` is looked for."""
+
+    __call__ = staticmethod(inspector)
+
+
+sys.modules[__name__].__class__ = _Callable

@@ -64,7 +64,7 @@ class Row {
     this.name = name;
     this.open = false;
     const id = `dynwrap-details-${++lastId}`;
-    this.target = node("span", { class: "dw-target" });
+    this.target = node("span", { class: "dw-called" });
     this.kind = node("span", { class: "dw-kind" });
     this.key = node("span", { class: "dw-key" });
     this.toggle = node(

@@ -18,6 +18,7 @@ is declined while a region is open. Beside the widget, the MIME bundle carries H
 
 from __future__ import annotations
 
+import contextvars
 import json
 import threading
 import time
@@ -63,12 +64,18 @@ class Inspector(anywidget.AnyWidget):
         self._feed = feed
         self._views = 0
         self._guard = threading.Lock()
+        self._context = contextvars.copy_context()
         super().__init__(state=self._look())
         self.on_msg(self._answer)
         feed.add(self.refresh)
 
     def refresh(self) -> None:
         """Take a new snapshot, and send it if it is not the one that the browser has."""
+        # In the context of the browser's last message: ipykernel hands the next message of a widget to the thread that
+        # the widget's last update belongs to, and the main one is busy while a cell runs.
+        self._context.copy().run(self._send_news)
+
+    def _send_news(self) -> None:
         # The feed's thread and the one that answers messages may both come here.
         with self._guard:
             self.state = self._look()
@@ -90,6 +97,7 @@ class Inspector(anywidget.AnyWidget):
         ]
 
     def _answer(self, _: object, message: dict[str, Any], __: object) -> None:
+        self._context = contextvars.copy_context()
         match message:
             case {"op": "rows", "from": int(start)}:
                 self.send({"op": "rows", "from": start, "rows": _rows(self._snapshot(), start)})
