@@ -10,6 +10,7 @@
  *   evaluator_default         CPython's own
  *   frame_code, _function, _is_fresh_call, _argument, _discard
  *   code_local_name, code_extra_request, code_extra_get, code_extra_set
+ *   tracing_suspend, tracing_resume
  */
 #ifndef IPY_DYNWRAP_COMPAT_H
 #define IPY_DYNWRAP_COMPAT_H
@@ -232,6 +233,30 @@ code_extra_get(PyCodeObject *code, Py_ssize_t index)
     return array != NULL && index < array->size ? array->extras[index] : NULL;
 }
 
+/* Hide what runs between the two from the trace and profile functions of this thread. 3.11 has functions for this:
+ * https://docs.python.org/3/c-api/init.html#c.PyThreadState_EnterTracing */
+static inline void
+tracing_suspend(PyThreadState *tstate)
+{
+#if PY_VERSION_HEX >= 0x030B0000
+    PyThreadState_EnterTracing(tstate);
+#else
+    tstate->tracing++;
+    tstate->cframe->use_tracing = 0;
+#endif
+}
+
+static inline void
+tracing_resume(PyThreadState *tstate)
+{
+#if PY_VERSION_HEX >= 0x030B0000
+    PyThreadState_LeaveTracing(tstate);
+#else
+    tstate->tracing--;
+    tstate->cframe->use_tracing = tstate->c_tracefunc != NULL || tstate->c_profilefunc != NULL ? 255 : 0;
+#endif
+}
+
 #else /* COMPAT_KNOWN: stubs, never reached because hook_unavailable() is asked first */
 
 #define COMPAT_TEXT(x) #x
@@ -343,6 +368,18 @@ code_extra_get(PyCodeObject *code, Py_ssize_t index)
     (void)code;
     (void)index;
     return NULL;
+}
+
+static inline void
+tracing_suspend(PyThreadState *tstate)
+{
+    (void)tstate;
+}
+
+static inline void
+tracing_resume(PyThreadState *tstate)
+{
+    (void)tstate;
 }
 
 #endif /* COMPAT_KNOWN */

@@ -538,7 +538,7 @@ done:
 
 /* Ask the region's decide about a code object: a verdict, or -1 with an exception set. */
 static int
-ask(compat_frame *frame, region_object *region)
+ask(PyThreadState *tstate, compat_frame *frame, region_object *region)
 {
     /* borrowed */
     PyCodeObject *code = frame_code(frame);
@@ -553,7 +553,8 @@ ask(compat_frame *frame, region_object *region)
     if (decide == NULL) {
         return HOOK_PASS;
     }
-    local.muted = true; /* also while sys.unraisablehook runs */
+    tracing_suspend(tstate); /* a debugger or a profiler is there for the user's frames */
+    local.muted = true;      /* also while sys.unraisablehook runs */
     function = frame_function(frame);
     if (function != NULL) {
         answer = PyObject_CallFunctionObjArgs(decide, (PyObject *)code, function, NULL);
@@ -587,6 +588,7 @@ ask(compat_frame *frame, region_object *region)
 
 done:
     local.muted = muted;
+    tracing_resume(tstate);
     Py_XDECREF(answer);
     Py_XDECREF(function);
     Py_DECREF(decide);
@@ -597,7 +599,7 @@ done:
 static PyObject *
 evaluate_in_region(PyThreadState *tstate, compat_frame *frame, code_slot *slot, region_object *region)
 {
-    int verdict = slot != NULL && slot->policy == region->policy ? (int)slot->verdict : ask(frame, region);
+    int verdict = slot != NULL && slot->policy == region->policy ? (int)slot->verdict : ask(tstate, frame, region);
 
     if (verdict == HOOK_ROUTE_CARRIER) {
         verdict = region->carrier != NULL && receives_carrier(frame, (PyTypeObject *)region->carrier) ? HOOK_ROUTE

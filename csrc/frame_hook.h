@@ -42,7 +42,7 @@ PyObject *hook_decline_all(void); /* run the frame as a barrier */
 PyObject *hook_region_type(void);
 
 /* Switch a region on for this thread and context (and contexts copied from it, on this thread).
- *   decide(code, function) -> a verdict
+ *   decide(code, function) -> a verdict; trace and profile functions do not see it run
  *   route(function, args, kwargs) -> the result of the call, or one of the two objects above
  *   carrier: a type; policy: an int of 0 or more, the same as long as decide would answer the same
  * The region holds references to all until it is left. An error of decide is written as unraisable and the call passes;

@@ -113,6 +113,26 @@ def test_tracing_sees_the_lines_of_a_routed_function(region):
     assert [event for event in events if event[0] == "line"] == [("line", 1), ("line", 2)]
 
 
+def test_tracing_does_not_see_decide(region):
+    def traced(x):
+        return x
+
+    names = []
+
+    def trace(frame, _event, _arg):
+        names.append(frame.f_code.co_name)
+
+    with region() as record:
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            traced(1)
+        finally:
+            sys.settrace(before)
+    assert traced.__code__ in [code for code, _ in record.asked]
+    assert names == ["traced"]
+
+
 def test_frames_and_locals_of_what_passes_are_right(region):
     def inner():
         here = "here"
