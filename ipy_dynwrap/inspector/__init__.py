@@ -34,11 +34,11 @@ def inspector() -> Inspector:
 
     Display it (as the last expression of a cell); it follows what later cells do.
     """
-    from .. import cache_info, state
+    from ipy_dynwrap import cache_info, state
     from .feed import Feed
     from .widget import Inspector
 
-    global _feed
+    global _feed  # noqa: PLW0603 - one thread for all widgets of the process
     if _feed is None:
         _feed = Feed(state.log)
     return Inspector(cache_info, _reset_one, _feed)
@@ -46,8 +46,8 @@ def inspector() -> Inspector:
 
 def _reset_one(name: str) -> None:
     """Drop the entries of the wrapper called `name`, on the thread that answers the browser."""
-    from .. import reset
-    from ..regions import any_open
+    from ipy_dynwrap import reset
+    from ipy_dynwrap.regions import any_open
 
     # Torch must not lose the entries of a frame that it may be looking through.
     if any_open():
@@ -56,7 +56,7 @@ def _reset_one(name: str) -> None:
 
 
 class _Callable(ModuleType):
-    """This package, with a call: importing it puts it where `ipy_dynwrap.inspector()` is looked for."""
+    """A package with a call: importing it puts it where `ipy_dynwrap.inspector()` is looked for."""
 
     __call__ = staticmethod(inspector)
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
-from ..events import CompileFinished, CompileStarted, Event, Log
+from ipy_dynwrap.events import CompileFinished, CompileStarted, Event, Log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["Compiling", "Feed"]
 
@@ -63,6 +65,7 @@ class Feed:
         self._lock = threading.Lock()
         self._news = threading.Event()
         self._stopped = threading.Event()
+        self._unsubscribe: Callable[[], None] = lambda: None
         self._cell_runs = False
         self._shell: Any = None
 
@@ -87,7 +90,7 @@ class Feed:
 
     def _start(self) -> None:
         self._stopped = threading.Event()
-        self._log.subscribe(self._note)
+        self._unsubscribe = self._log.subscribe(self._note)
         if (shell := _shell()) is not None:
             self._shell = shell
             # The cell that makes the first widget runs already.
@@ -97,7 +100,7 @@ class Feed:
         threading.Thread(target=self._run, args=(self._stopped,), name="ipy_dynwrap feed", daemon=True).start()
 
     def _stop(self) -> None:
-        self._log.unsubscribe(self._note)
+        self._unsubscribe()
         if self._shell is not None:
             self._shell.events.unregister("pre_run_cell", self._cell_begins)
             self._shell.events.unregister("post_run_cell", self._cell_ends)
@@ -125,12 +128,15 @@ class Feed:
             self._news.wait(_PERIOD_SECONDS if self._cell_runs else None)
             self._news.clear()
             for listener in self._listeners:
-                try:
-                    listener()
-                except Exception:  # noqa: BLE001 - a view that fails may not stop the others
-                    self.remove(listener)
+                self._tell(listener)
             # What comes meanwhile is told in one go.
             stopped.wait(_PERIOD_SECONDS)
+
+    def _tell(self, listener: Callable[[], None]) -> None:
+        try:
+            listener()
+        except Exception:  # noqa: BLE001 - a view that fails may not stop the others
+            self.remove(listener)
 
 
 def _shell() -> Any:

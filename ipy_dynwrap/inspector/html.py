@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from html import escape
 
-from ..snapshot import CacheInfo, EntryInfo, WrapperInfo
 from . import text, words
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ipy_dynwrap.snapshot import CacheInfo, EntryInfo, WrapperInfo
 
 __all__ = ["page", "table"]
 
@@ -43,15 +46,15 @@ _ENTRY_HEADS = (
 )
 
 
-def table(info: CacheInfo, limit: int | None = None) -> str:
+def table(info: CacheInfo, size: int | None = None) -> str:
     """Return `info` as an HTML fragment.
 
     Parameters
     ----------
     info
         What to show.
-    limit
-        How many wrappers at most; all of them by default.
+    size
+        About how many bytes the rows may take; what does not fit is counted. No limit by default.
 
     Returns
     -------
@@ -60,14 +63,22 @@ def table(info: CacheInfo, limit: int | None = None) -> str:
     """
     if not info.wrappers:
         return f"<p>{escape(text.EMPTY)}</p>"
-    more = 0 if limit is None else len(info.wrappers) - limit
+    rows: list[str] = []
+    for wrapper in info.wrappers:
+        row = _wrapper(wrapper)
+        if size is not None:
+            size -= len(row.encode())
+            if size < 0:
+                break
+        rows.append(row)
+    more = len(info.wrappers) - len(rows)
     return "".join(
         [
             f'<p style="margin: 0 0 6px">{escape(words.sums(info))}</p>',
             f'<div style="overflow-x: auto"><table style="{_TABLE}">{_head(_HEADS)}<tbody>',
-            *(_wrapper(wrapper) for wrapper in info.wrappers[:limit]),
+            *rows,
             "</tbody></table></div>",
-            f"<p>and {words.count(more, 'more wrapper')}</p>" if more > 0 else "",
+            f"<p>and {words.count(more, 'more wrapper')}</p>" if more else "",
         ]
     )
 

@@ -12,16 +12,16 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Iterator
 from contextlib import contextmanager
 from html import escape
 from typing import TYPE_CHECKING, Protocol
 
-from ..events import Event, Log
 from . import words
 from .feed import Compiling
 
 if TYPE_CHECKING:
+    from ipy_dynwrap.events import Event, Log
+    from collections.abc import Callable, Iterator
     from IPython.core.displaypub import DisplayPublisher
 
 __all__ = ["live_line"]
@@ -114,6 +114,7 @@ class LiveLine:
         self._compiling = Compiling()
         self._news = threading.Event()
         self._closed = False
+        self._unsubscribe: Callable[[], None] = lambda: None
         context = contextvars.copy_context()
         self._thread = threading.Thread(
             target=context.run, args=(self._draw,), name="ipy_dynwrap live line", daemon=True
@@ -122,11 +123,11 @@ class LiveLine:
     def open(self) -> None:
         """Begin to listen."""
         self._thread.start()
-        self._log.subscribe(self._note)
+        self._unsubscribe = self._log.subscribe(self._note)
 
     def close(self) -> None:
         """Stop listening, and leave the screen as it was."""
-        self._log.unsubscribe(self._note)
+        self._unsubscribe()
         self._closed = True
         self._news.set()
         self._thread.join(_JOIN_SECONDS)
@@ -175,7 +176,7 @@ def live_line(log: Log | None = None) -> Iterator[None]:
         yield
         return
     if log is None:
-        from .. import state
+        from ipy_dynwrap import state
 
         log = state.log
     line = LiveLine(log, place)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import sys
 from html import escape
 
-from ..snapshot import Report
 from . import words
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ipy_dynwrap.snapshot import Report
 
 __all__ = ["bundle", "show_report"]
 

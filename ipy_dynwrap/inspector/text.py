@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TYPE_CHECKING
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ..snapshot import CacheInfo, EntryInfo, WrapperInfo
 from . import words
+
+if TYPE_CHECKING:
+    from ipy_dynwrap.snapshot import CacheInfo, EntryInfo, WrapperInfo
+    from collections.abc import Callable
 
 __all__ = ["EMPTY", "entries", "entry_name", "plain", "render", "short", "table"]
 
 EMPTY = "Nothing has been compiled yet. Put %%compile at the top of a cell, and run it."
 
+# A row that takes many lines hides the others.
+_CELL_LENGTH = 150
 # All columns need about this many characters.
 _WIDE = 110
 
@@ -56,11 +60,11 @@ class _Column(NamedTuple):
     def cell(self, wrapper: WrapperInfo) -> Text:
         # `Text`, not `str`: rich reads markup in strings, and these are the user's.
         style = _STATE_STYLES.get(wrapper.state, "") if self.title == "state" else ""
-        return Text(words.cut(words.printable(self.value(wrapper))), style)
+        return Text(words.cut(words.printable(self.value(wrapper)), _CELL_LENGTH), style)
 
 
 _COLUMNS = (
-    _Column("target", lambda wrapper: _label(wrapper), "left", wraps=True),
+    _Column("target", words.label, "left", wraps=True),
     _Column("kind", lambda wrapper: wrapper.kind, "left", compact=False),
     _Column("state", lambda wrapper: wrapper.state, "left"),
     _Column("entries", lambda wrapper: f"{len(wrapper.entries)} of {wrapper.limit}"),
@@ -72,10 +76,6 @@ _COLUMNS = (
     _Column("compile time", lambda wrapper: words.duration(wrapper.compile_seconds)),
     _Column("last reason", lambda wrapper: wrapper.last_reason or "", "left", compact=False, wraps=True),
 )
-
-
-def _label(wrapper: WrapperInfo) -> str:
-    return f"{wrapper.target} [{words.key(wrapper)}]" if wrapper.key else wrapper.target
 
 
 class _FittingTable:

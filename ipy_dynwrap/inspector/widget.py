@@ -22,23 +22,26 @@ import contextvars
 import json
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 import anywidget
 import traitlets
 
-from ..snapshot import CacheInfo, WrapperInfo
 from . import html, text, words
-from .feed import Feed
+
+if TYPE_CHECKING:
+    from ipy_dynwrap.snapshot import CacheInfo, WrapperInfo
+    from .feed import Feed
+    from collections.abc import Callable
 
 __all__ = ["Inspector"]
 
 _HERE = Path(__file__).parent
 # Of 200 KB that a saved notebook may grow by; the rest is script, style and the static views.
-_ROWS_BYTES = 60_000
-_STATIC_ROWS = 25
+_ROWS_BYTES = 50_000
+_HTML_BYTES = 50_000
+_TEXT_ROWS = 25
 
 
 class Inspector(anywidget.AnyWidget):
@@ -125,8 +128,8 @@ class Inspector(anywidget.AnyWidget):
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         data, metadata = super()._repr_mimebundle_(**kwargs) or ({}, {})
         info = self._snapshot()
-        data["text/plain"] = text.short(info, _STATIC_ROWS)
-        data["text/html"] = html.table(info, _STATIC_ROWS)
+        data["text/plain"] = text.short(info, _TEXT_ROWS)
+        data["text/html"] = html.table(info, _HTML_BYTES)
         return data, metadata
 
 
@@ -147,7 +150,7 @@ def _rows(info: CacheInfo, start: int, budget: int | None = None) -> list[dict[s
     for wrapper in info.wrappers[start:]:
         row = _row(wrapper)
         if budget is not None:
-            budget -= len(json.dumps(row))
+            budget -= len(json.dumps(row, ensure_ascii=False).encode())
             if budget < 0:
                 break
         rows.append(row)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from ..events import CompileStarted
-from ..snapshot import CacheInfo, EntryInfo, Report, WrapperInfo
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ipy_dynwrap.snapshot import CacheInfo, EntryInfo, Report, WrapperInfo
+    from ipy_dynwrap.events import CompileStarted
 
 __all__ = [
     "arrow",
@@ -13,6 +16,7 @@ __all__ = [
     "duration",
     "hits",
     "key",
+    "label",
     "place",
     "printable",
     "summary",
@@ -72,6 +76,11 @@ def place(entry: EntryInfo) -> str:
 def key(wrapper: WrapperInfo) -> str:
     """Return the key fields and values that lead to `wrapper`: what tells it from others of the same target."""
     return printable(", ".join(f"{field} = {value}" for field, value in wrapper.key.items()))
+
+
+def label(wrapper: WrapperInfo) -> str:
+    """Return the target, with the key where there is one."""
+    return f"{printable(wrapper.target)} [{key(wrapper)}]" if wrapper.key else printable(wrapper.target)
 
 
 def hits(wrapper: WrapperInfo) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import re
@@ -12,13 +13,14 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
-from pathlib import Path
 
 import nbformat
 import pytest
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from collections.abc import Iterator
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright")
 
@@ -33,22 +35,23 @@ class Lab:
 
     def __init__(self, folder: Path, port: int) -> None:
         self.folder = folder
-        self.url = f"http://127.0.0.1:{port}"
+        self.address = f"127.0.0.1:{port}"
 
     def write(self, name: str, cells: list[str]) -> str:
         """Write a notebook of code cells; return its address."""
         notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
         notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
         nbformat.write(notebook, self.folder / name)
-        return f"{self.url}/lab/tree/{name}?reset"
+        return f"http://{self.address}/lab/tree/{name}?reset"
 
     def end_kernels(self) -> None:
         """End every kernel: a notebook of the same name would get the last one's."""
-        with urllib.request.urlopen(f"{self.url}/api/sessions") as answer:
-            sessions = json.load(answer)
-        for session in sessions:
-            request = urllib.request.Request(f"{self.url}/api/sessions/{session['id']}", method="DELETE")
-            urllib.request.urlopen(request).close()
+        connection = http.client.HTTPConnection(self.address)
+        connection.request("GET", "/api/sessions")
+        for session in json.load(connection.getresponse()):
+            connection.request("DELETE", f"/api/sessions/{session['id']}")
+            connection.getresponse().read()
+        connection.close()
 
 
 @pytest.fixture(scope="session")
@@ -81,7 +84,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         start_new_session=True,
     )
     try:
-        _wait_for(f"http://127.0.0.1:{port}/api", server, home / "lab.log")
+        _wait_for(port, server, home / "lab.log")
         yield Lab(folder, port)
     finally:
         server.terminate()
@@ -93,10 +96,10 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         log.close()
 
 
-def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+def _wait_for(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + STARTS_WITHIN_SECONDS
     while time.monotonic() < deadline and server.poll() is None:
-        with contextlib.suppress(urllib.error.URLError, ConnectionError), urllib.request.urlopen(url):
+        with contextlib.suppress(ConnectionError), socket.create_connection(("127.0.0.1", port), timeout=1):
             return
         time.sleep(0.2)
     pytest.fail(f"JupyterLab did not start:\n{log.read_text()[-3000:]}")

@@ -63,7 +63,7 @@ def test_the_table_fills_while_a_cell_compiles(live):
     live.wait(2)
     page.wait_for_selector(".dw-live:not(.dw-active)", state="attached")
     assert "compiling" not in live.output(2)
-    assert "compiled 2 graphs in 4" in live.output(2)
+    assert "compiled 2 graphs in " in live.output(2)
     assert "tensor(" in live.output(2)
     heights = live.cell(2).locator(".jp-OutputArea-child").evaluate_all("all => all.map(e => e.offsetHeight)")
     assert [height > 5 for height in heights] == [True, True]
