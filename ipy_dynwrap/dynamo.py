@@ -328,6 +328,18 @@ def eager_cause() -> str | None:
     return None
 
 
+def global_state() -> dict[str, object]:
+    """Return what guards on torch's global state look at, as far as it has a name there."""
+    import torch
+
+    return {
+        "grad_mode": torch.is_grad_enabled(),
+        "deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
+        "default_dtype": torch.get_default_dtype(),
+        "num_threads": torch.get_num_threads(),
+    }
+
+
 def may_run_eager(error: BaseException) -> bool:
     """Tell whether the frame whose compilation raised `error` may run eager instead.
 
@@ -408,8 +420,11 @@ class Outcome:
 class Observer(Protocol):
     """Who is told of each compilation, on the thread that compiles."""
 
-    def started(self, frame: Frame, compile_id: str, raw_reasons: list[str]) -> None:
-        """Hear that `frame` will be compiled, and why each existing entry did not fit (`reasons.describe`)."""
+    def started(self, frame: Frame, compile_id: str, raw_reasons: Callable[[], list[str]]) -> None:
+        """Hear that `frame` will be compiled; `raw_reasons` gives for each existing entry why it did not fit.
+
+        What it raises comes out of the call that was to be compiled, of which nothing has run.
+        """
 
     def finished(self, outcome: Outcome, error: BaseException | None) -> bool:
         """Hear how it ended; with an `error`, say whether the frame shall run eager instead of raising it."""
@@ -469,6 +484,13 @@ class _Observed:
         self.__name__ = getattr(inner, "__name__", "callback")
 
     def __call__(self, frame: Any, entry: Any, frame_state: dict[str, Any]) -> Any:
+        try:
+            return self._compile(frame, entry, frame_state)
+        except BaseException:
+            _take_down(self)
+            raise
+
+    def _compile(self, frame: Any, entry: Any, frame_state: dict[str, Any]) -> Any:
         from torch._C._dynamo.eval_frame import _FrameAction as FrameAction
         from torch._dynamo import trace_rules
         from torch._dynamo.utils import counters, graph_break_reasons
@@ -480,7 +502,7 @@ class _Observed:
             observer.started(
                 Frame(frame.f_code, frame.f_locals, frame.f_globals),
                 _next_compile_id(frame_state),
-                _recompile_reasons(frame, self._inner),
+                functools.partial(_recompile_reasons, frame, self._inner),
             )
             graphs, breaks = counters["stats"]["unique_graphs"], len(graph_break_reasons)
             error: BaseException | None = None
@@ -514,6 +536,31 @@ class _Observed:
             raise error
         finally:
             del error
+
+
+def _take_down(callback: Any) -> None:
+    """Take Dynamo's evaluator down on account of a callback that is about to raise: torch forgets to.
+
+    While the callback runs, torch has it off this thread without having counted that, and puts it back only if it
+    returns. When `torch.compile`'s function then takes it off, there is nothing on, so nothing is counted down, and the
+    evaluator stays for the life of the process. What is uncounted the other way round evens it out: below a frame whose
+    strategy is run-only, torch has a callback on that it did not count.
+    """
+    from torch._C._dynamo.eval_frame import _FrameAction as FrameAction
+    from torch._C._dynamo.eval_frame import _FrameExecStrategy as FrameExecStrategy
+    from torch._C._dynamo.eval_frame import set_code_exec_strategy, set_eval_frame_isolate_recompiles_id
+    from torch._dynamo.eval_frame import set_eval_frame
+
+    set_code_exec_strategy(_off.__code__, FrameExecStrategy(FrameAction.SKIP, FrameAction.RUN_ONLY))
+    region = set_eval_frame_isolate_recompiles_id(-1)  # run-only does not count in an isolated region
+    set_eval_frame(callback)
+    _off(set_eval_frame)
+    set_eval_frame(None)
+    set_eval_frame_isolate_recompiles_id(region)
+
+
+def _off(set_eval_frame: Callable[[Any], Any]) -> None:
+    set_eval_frame(None)
 
 
 def _eager_once() -> Any:

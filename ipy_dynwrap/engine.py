@@ -84,7 +84,7 @@ class _Recorder:
     def __init__(self, calls: _Calls) -> None:
         self._calls = calls
 
-    def started(self, frame: dynamo.Frame, compile_id: str, raw_reasons: list[str]) -> None:
+    def started(self, frame: dynamo.Frame, compile_id: str, raw_reasons: Callable[[], list[str]]) -> None:
         if not self._calls.stack:
             return
         call = self._calls.stack[-1]
@@ -96,13 +96,13 @@ class _Recorder:
             if right is not wrapper:
                 raise _Rerouted(right)
         naming = call.naming if own else Naming.plain()
-        read = reader(frame.f_locals, frame.f_globals)
+        read = reader(frame.f_locals, frame.f_globals, dynamo.global_state())
         event = CompileStarted(
             wrapper=wrapper.name,
             target=wrapper.target,
             frame=frame.code.co_name,
             compile_id=compile_id,
-            reasons=tuple(describe(raw, naming, read) for raw in raw_reasons),
+            reasons=tuple(describe(raw, naming, read) for raw in raw_reasons()),
             place=state.place_of_caller(),
         )
         call.pending.append(_Pending(event, frame.code, frame.f_locals, time.perf_counter()))
