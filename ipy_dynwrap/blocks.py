@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import sysconfig
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -12,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.getipython import get_ipython
 
-from . import arguments
+from . import arguments, state
+from .events import CompileFinished
 from .snapshot import Report
 
 if TYPE_CHECKING:
@@ -69,6 +72,7 @@ class CompiledBlock:
     def __init__(self, request: arguments.Request) -> None:
         self._request = request
         self._cleanup = ExitStack()
+        self._written = state.log.written
 
     def __enter__(self) -> None:
         from .inspector import live_line
@@ -88,6 +92,8 @@ class CompiledBlock:
         try:
             # The error of the cell is not passed on: it would get frames from here into its traceback.
             self._cleanup.close()
+            if trace is not None and isinstance(error, KeyboardInterrupt) and self._was_compiling():
+                _cut_below_user(trace)
         except BaseException:
             take()  # nobody else will
             raise
@@ -96,6 +102,29 @@ class CompiledBlock:
             self._request.region.close()
         if not self._request.quiet:
             _here.reports.append(self._request.region.report)
+
+    def _was_compiling(self) -> bool:
+        """Tell whether an interrupt met a compilation."""
+        return any(
+            isinstance(event, CompileFinished) and event.detail.startswith(KeyboardInterrupt.__name__)
+            for event in state.log.since(self._written)
+        )
+
+
+def _cut_below_user(trace: TracebackType) -> None:
+    """End a traceback at the last line that is no library's: where the compiler was is no place of the program."""
+    users, at = trace, trace.tb_next
+    while at is not None:
+        if not at.tb_frame.f_code.co_filename.startswith(_libraries()):
+            users = at
+        at = at.tb_next
+    users.tb_next = None
+
+
+@functools.cache
+def _libraries() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    return ("<frozen ", *(paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")))
 
 
 def show_summary() -> None:
