@@ -1,4 +1,4 @@
-"""Install a wheel into an environment of its own, and import it there.
+"""Install a wheel into an environment of its own, and import it there; look whether an sdist holds what it should.
 
     python tools/try_wheel.py DIST
 
@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import tempfile
 import venv
 from pathlib import Path
@@ -24,9 +25,20 @@ print("ipy_dynwrap", ipy_dynwrap.__version__, "from", ipy_dynwrap.__path__[0])
 """
 
 
-def main(dist: Path) -> None:
-    """Try the one wheel in the folder `dist`; raises when anything fails."""
-    (wheel,) = dist.glob("*.whl")
+def look(sdist: Path) -> None:
+    """Raise unless `sdist` holds what a build needs, and nothing that the repository does not hold."""
+    with tarfile.open(sdist) as archive:
+        held = {str(Path(*Path(member.name).parts[1:])) for member in archive if member.isfile()} - {"PKG-INFO"}
+    listed = subprocess.run(["git", "ls-files", "-z"], capture_output=True, check=True, text=True)
+    tracked = set(listed.stdout.split("\0"))
+    if alien := held - tracked:
+        raise SystemExit(f"{sdist.name} holds {len(alien)} files that are not the repository's, {min(alien)} for one")
+    if missing := {name for name in tracked if name.startswith(("ipy_dynwrap/", "csrc/", "tests/"))} - held:
+        raise SystemExit(f"{sdist.name} misses {len(missing)} files, {min(missing)} for one")
+
+
+def try_out(wheel: Path) -> None:
+    """Install `wheel` and import it; raises when that fails."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder, "venv")
         venv.create(home, with_pip=True)
@@ -37,6 +49,14 @@ def main(dist: Path) -> None:
         environment = os.environ | {"PYTHONPATH": sysconfig.get_path("purelib")}
         # -P: not from the checkout that this may be run in.
         subprocess.run([python, "-P", "-c", TRY], cwd=folder, env=environment, check=True)
+
+
+def main(dist: Path) -> None:
+    """Look at what lies in the folder `dist`: one wheel, and maybe the sdist that it was built from."""
+    for sdist in dist.glob("*.tar.gz"):
+        look(sdist)
+    (wheel,) = dist.glob("*.whl")
+    try_out(wheel)
 
 
 if __name__ == "__main__":
