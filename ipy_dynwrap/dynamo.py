@@ -74,17 +74,20 @@ def compiler_problem() -> str | None:
 
 def recompile_limit(options: Options | None = None) -> int:
     """Return how many entries one code object may have, under `options`."""
-    import torch._dynamo.config as config
-
     own = options.given.get("recompile_limit") if options is not None else None
-    return int(config.recompile_limit if own is None else own)
+    return int(_setting("recompile_limit") if own is None else own)
 
 
 def accumulated_recompile_limit() -> int:
     """Return how many entries one code object may have over all regions."""
+    return int(_setting("accumulated_recompile_limit"))
+
+
+def _setting(name: str) -> Any:
     import torch._dynamo.config as config
 
-    return int(config.accumulated_recompile_limit)
+    inherited = _set_by_main_thread()
+    return inherited[name] if name in inherited else getattr(config, name)
 
 
 # What is called
@@ -243,22 +246,25 @@ def global_hooks() -> tuple[object, ...]:
 # The callback of this thread
 
 
-def keep_out(function: FunctionType, *, frame_only: bool = False) -> FunctionType:
-    """Make Dynamo run `function`, and all that it calls, as it is.
+def keep_out(function: FunctionType, *, traced_through: bool = False, callees: bool = True) -> FunctionType:
+    """Make Dynamo run a function as it is.
 
     Parameters
     ----------
     function
         A function of this package.
-    frame_only
-        Whether only its frame is let alone: where Dynamo traces a caller, it still looks into the function.
+    traced_through
+        Whether Dynamo may still look into it where it traces a caller.
+    callees
+        Whether what it calls runs as it is, too. If not, the callback stays on this thread, and counted.
     """
     from torch._C._dynamo.eval_frame import _FrameAction as FrameAction
     from torch._C._dynamo.eval_frame import _FrameExecStrategy as FrameExecStrategy
     from torch._C._dynamo.eval_frame import set_code_exec_strategy
 
-    set_code_exec_strategy(function.__code__, FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP))
-    if not frame_only:
+    inside = FrameAction.SKIP if callees else FrameAction.DEFAULT
+    set_code_exec_strategy(function.__code__, FrameExecStrategy(FrameAction.SKIP, inside))
+    if not traced_through:
         function._torchdynamo_disable = True  # type: ignore[attr-defined]
     return function
 
@@ -636,11 +642,12 @@ def _settings() -> Iterator[None]:
     """
     import torch._dynamo.config as config
 
-    changes = {"skip_nnmodule_hook_guards": False}
-    if threading.current_thread() is not threading.main_thread():
-        changes = {**_set_by_main_thread(), **changes}
-    with config.patch(changes):
+    # Not config.patch: it leaves the former value behind as one that this thread has set.
+    revert = config._make_closure_patcher(**_set_by_main_thread(), skip_nnmodule_hook_guards=False)()
+    try:
         yield
+    finally:
+        revert()
 
 
 def _set_by_main_thread() -> dict[str, Any]:
@@ -650,6 +657,8 @@ def _set_by_main_thread() -> dict[str, Any]:
     from . import _native
 
     main = threading.main_thread().ident
+    if main == threading.get_ident():
+        return {}
     context = _native.thread_context(main) if main is not None else None
     if context is None:
         return {}

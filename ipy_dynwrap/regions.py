@@ -128,6 +128,11 @@ class Region:
         )
 
     def __enter__(self) -> Region:
+        with dynamo.callback_off():
+            self._enter()
+        return self
+
+    def _enter(self) -> None:
         if self.open or self._report is not None:
             raise RegionError("a region is entered once; make a new one")
         if current() is not None:
@@ -144,12 +149,10 @@ class Region:
             if not self._options.disable:
                 import torch
 
-                with dynamo.callback_off():
-                    handle = _native.enter(self._policy.decide, self._route, torch.Tensor, self._policy.number)
-                cleanup.callback(_leave, handle)
+                handle = _native.enter(self._policy.decide, self._route, torch.Tensor, self._policy.number)
+                cleanup.callback(_native.leave, handle)
             self._cleanup = cleanup.pop_all()
         _open.add(self)
-        return self
 
     def __exit__(
         self,
@@ -161,13 +164,14 @@ class Region:
 
     def close(self) -> None:
         """Leave the region; nothing happens if it is not open."""
-        cleanup, self._cleanup = self._cleanup, None
-        if cleanup is not None:
-            _open.discard(self)
-            try:
-                cleanup.close()
-            finally:
-                self._report = self.report
+        with dynamo.callback_off():
+            cleanup, self._cleanup = self._cleanup, None
+            if cleanup is not None:
+                _open.discard(self)
+                try:
+                    cleanup.close()
+                finally:
+                    self._report = self.report
 
     def _route(self, function: FunctionType, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Run one outermost call, for the frame hook."""
@@ -188,11 +192,6 @@ class Region:
             raise
 
 
-def _leave(handle: Any) -> None:
-    with dynamo.callback_off():
-        _native.leave(handle)
-
-
 def _reset(token: contextvars.Token[Region | None]) -> None:
     try:
         _current.reset(token)
@@ -202,9 +201,12 @@ def _reset(token: contextvars.Token[Region | None]) -> None:
         _current.set(None)
 
 
-# A region may be entered, and calls routed, while Dynamo looks at the code around it.
-for _each in (region, Region.__enter__, Region.close, Region._route):
+# A region may be entered, and calls routed, while Dynamo looks at the code around it. Entering and leaving take its
+# callback off themselves, for which it has to be there.
+for _each in (region, Region._route):
     dynamo.keep_out(_each)
+for _each in (Region.__enter__, Region.__exit__, Region.close):
+    dynamo.keep_out(_each, callees=False)
 
 
 class _Notes:
