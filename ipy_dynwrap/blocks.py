@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import fields
 from itertools import chain
-from types import TracebackType
+from pathlib import Path
+from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.getipython import get_ipython
@@ -115,16 +116,22 @@ def _cut_below_user(trace: TracebackType) -> None:
     """End a traceback at the last line that is no library's: where the compiler was is no place of the program."""
     users, at = trace, trace.tb_next
     while at is not None:
-        if not at.tb_frame.f_code.co_filename.startswith(_libraries()):
+        if _is_users(at.tb_frame):
             users = at
         at = at.tb_next
     users.tb_next = None
 
 
+def _is_users(frame: FrameType) -> bool:
+    file = frame.f_code.co_filename
+    # A file name that is not absolute is a cell's in a terminal, or Cython's, or one of code that was made up.
+    return any(find(frame) for find in state.places) or (Path(file).is_absolute() and not file.startswith(_libraries()))
+
+
 @functools.cache
 def _libraries() -> tuple[str, ...]:
     paths = sysconfig.get_paths()
-    return ("<frozen ", *(paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")))
+    return tuple(paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 
 def show_summary() -> None:
