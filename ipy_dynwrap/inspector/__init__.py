@@ -35,6 +35,7 @@ def inspector() -> Inspector:
     Display it (as the last expression of a cell); it follows what later cells do.
     """
     from ipy_dynwrap import cache_info, state
+
     from .feed import Feed
     from .widget import Inspector
 

@@ -7,9 +7,9 @@ leak into another's. Colours are translucent or inherited, so that light and dar
 from __future__ import annotations
 
 from html import escape
+from typing import TYPE_CHECKING
 
 from . import text, words
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ipy_dynwrap.snapshot import CacheInfo, EntryInfo, WrapperInfo

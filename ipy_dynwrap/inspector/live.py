@@ -20,9 +20,11 @@ from . import words
 from .feed import Compiling
 
 if TYPE_CHECKING:
-    from ipy_dynwrap.events import Event, Log
     from collections.abc import Callable, Iterator
+
     from IPython.core.displaypub import DisplayPublisher
+
+    from ipy_dynwrap.events import Event, Log
 
 __all__ = ["live_line"]
 
@@ -55,16 +57,18 @@ class CellScreen:
 
     def show(self, text: str) -> None:
         """Draw `text`."""
-        html = f'<span style="opacity: 0.75">{escape(words.arrow(text))}</span>'
-        self._publish({"text/plain": text, "text/html": html})
+        html = escape(words.arrow(text))
+        self._publish(text, f'<span style="opacity: 0.75">{html}</span>')
 
     def clear(self) -> None:
-        """Empty the display. Jupyter has no message that takes one output away; without data nothing is drawn."""
+        """Empty the display. Jupyter has no message that takes one output away, but front ends draw none of this."""
         if not self._empty:
-            self._publish({})
+            # Without any data nbconvert warns.
+            self._publish("", "")
 
-    def _publish(self, data: dict[str, str]) -> None:
-        update, self._begun, self._empty = self._begun, True, not data
+    def _publish(self, text: str, html: str) -> None:
+        update, self._begun, self._empty = self._begun, True, not text
+        data = {"text/plain": text, "text/html": html}
         self._publisher.publish(data, transient=self._transient, update=update)
 
 

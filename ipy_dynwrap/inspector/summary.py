@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from html import escape
+from typing import TYPE_CHECKING
 
 from . import words
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ipy_dynwrap.snapshot import Report

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from typing import Literal, NamedTuple, TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
@@ -13,8 +13,9 @@ from rich.text import Text
 from . import words
 
 if TYPE_CHECKING:
-    from ipy_dynwrap.snapshot import CacheInfo, EntryInfo, WrapperInfo
     from collections.abc import Callable
+
+    from ipy_dynwrap.snapshot import CacheInfo, EntryInfo, WrapperInfo
 
 __all__ = ["EMPTY", "entries", "entry_name", "plain", "render", "short", "table"]
 

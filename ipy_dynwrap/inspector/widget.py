@@ -23,7 +23,7 @@ import json
 import threading
 import time
 from pathlib import Path
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anywidget
 import traitlets
@@ -31,9 +31,11 @@ import traitlets
 from . import html, text, words
 
 if TYPE_CHECKING:
-    from ipy_dynwrap.snapshot import CacheInfo, WrapperInfo
-    from .feed import Feed
     from collections.abc import Callable
+
+    from ipy_dynwrap.snapshot import CacheInfo, WrapperInfo
+
+    from .feed import Feed
 
 __all__ = ["Inspector"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ipy_dynwrap.snapshot import CacheInfo, EntryInfo, Report, WrapperInfo
     from ipy_dynwrap.events import CompileStarted
+    from ipy_dynwrap.snapshot import CacheInfo, EntryInfo, Report, WrapperInfo
 
 __all__ = [
     "arrow",

@@ -13,14 +13,14 @@ import socket
 import subprocess
 import sys
 import time
+from typing import TYPE_CHECKING
 
 import nbformat
 import pytest
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from collections.abc import Iterator
+    from pathlib import Path
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright")
 
