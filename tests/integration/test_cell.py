@@ -245,7 +245,7 @@ def test_torch_that_does_not_fit_is_one_sentence(shell, monkeypatch, problem):
     from ipy_dynwrap import dynamo
 
     def require():
-        raise dynamo.UnsupportedTorch(problem)
+        raise dynamo.UnsupportedTorchError(problem)
 
     monkeypatch.setattr(dynamo, "require", require)
     assert not shell("%%compile\nran = True").success
