@@ -89,6 +89,15 @@ def test_links_lead_somewhere(document: str) -> None:
             assert anchor in {heading.lower().replace(" ", "-") for heading in headings}, link
 
 
+def test_parts_in_the_design_are_all_modules_and_no_other() -> None:
+    design = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    table = "\n".join(re.findall(r"^\| (`.*?`) \|", design, flags=re.MULTILINE))
+    modules = {file.name for file in (ROOT / "ipy_dynwrap").glob("*.py")} - {"__init__.py"}
+    assert set(re.findall(r"`(\w+\.py)`", table)) == modules
+    for source in re.findall(r"`(csrc/[\w.]+)`", table):
+        assert (ROOT / source).exists(), source
+
+
 def test_python_examples_run() -> None:
     pytest.importorskip("torch")
     examples = [block for block in blocks("python") if "%" not in block]
