@@ -163,7 +163,7 @@ class Notebook:
 
 @pytest.fixture
 def notebook(lab: Lab, chromium: sync_api.Browser) -> Iterator[Notebook]:
-    context = chromium.new_context(viewport={"width": 1400, "height": 1100})
+    context = chromium.new_context(viewport={"width": 1400, "height": 1100}, device_scale_factor=1.5)
     yield Notebook(context.new_page())
     context.close()
     lab.end_kernels()
