@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .compiled import compile
+    from .compiled import compile  # noqa: A004 - the public name, as torch.compile's
     from .extension import load_ipython_extension, unload_ipython_extension
     from .inspector import inspector
     from .public import cache_info, explain, reset

@@ -231,11 +231,7 @@ class WrapperCache:
         return WrapperInfo(
             key=MappingProxyType(dict(wrapper.key)),
             entries=tuple(map(self._entry_info, wrapper.live_entries())),
-            **{
-                name: getattr(wrapper, name)
-                for name in WrapperInfo.__slots__
-                if name not in ("key", "entries")
-            },
+            **{name: getattr(wrapper, name) for name in WrapperInfo.__slots__ if name not in ("key", "entries")},
         )
 
     def _entry_info(self, entry: Entry) -> EntryInfo:
@@ -270,4 +266,3 @@ class WrapperCache:
             self._families.clear()
             self._names.clear()
             self._gone = Totals()
-

@@ -1,7 +1,7 @@
 """The one reader of torch's private API.
 
-Everything here is a question to TorchDynamo or a setting of it. tests/integration/test_dynamo_contract.py has a test for
-each name that is used, so that a new torch release says in one line what moved.
+Everything here is a question to TorchDynamo or a setting of it. tests/integration/test_dynamo_contract.py has a test
+for each name that is used, so that a new torch release says in one line what moved.
 """
 
 from __future__ import annotations
@@ -14,30 +14,34 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import CodeType, FunctionType, TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from .options import Options
 
-__all__ = ["Compiler", "Frame", "Observer", "Outcome", "UnsupportedTorch"]
+__all__ = ["Compiler", "Frame", "Observer", "Outcome", "UnsupportedTorchError"]
 
 MINIMUM = (2, 13)
 
+_F = TypeVar("_F", bound=Callable[..., Any])
 
-class UnsupportedTorch(ImportError):
+
+class UnsupportedTorchError(ImportError):
     """Torch is missing or too old; the message is one sentence."""
 
 
 @functools.cache
 def require() -> None:
-    """Raise `UnsupportedTorch` unless a torch is installed that has caches per region."""
+    """Raise `UnsupportedTorchError` unless a torch is installed that has caches per region."""
     try:
         import torch
     except ImportError as error:
-        raise UnsupportedTorch(f"ipy_dynwrap needs torch>={_dotted(MINIMUM)}, which is not installed") from error
+        raise UnsupportedTorchError(f"ipy_dynwrap needs torch>={_dotted(MINIMUM)}, which is not installed") from error
     found = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
     if found < MINIMUM:
-        raise UnsupportedTorch(f"ipy_dynwrap needs torch>={_dotted(MINIMUM)}, and this is torch {torch.__version__}")
+        raise UnsupportedTorchError(
+            f"ipy_dynwrap needs torch>={_dotted(MINIMUM)}, and this is torch {torch.__version__}"
+        )
 
 
 def _dotted(version: tuple[int, ...]) -> str:
@@ -67,7 +71,7 @@ def compiler_problem() -> str | None:
 
     try:
         get_cpp_compiler()
-    except Exception:  # InvalidCxxCompiler; older releases raised others
+    except Exception:  # noqa: BLE001 - InvalidCxxCompiler; older releases raised others
         return "backend 'inductor' needs a C++ compiler, and none was found"
     return None
 
@@ -84,7 +88,7 @@ def accumulated_recompile_limit() -> int:
 
 
 def _setting(name: str) -> Any:
-    import torch._dynamo.config as config
+    from torch._dynamo import config
 
     inherited = _set_by_main_thread()
     return inherited[name] if name in inherited else getattr(config, name)
@@ -110,12 +114,12 @@ def barrier_codes() -> frozenset[CodeType]:
     user's input pipeline, not the model; and a tracer must see the user's own operations.
     """
     import torch
-    import torch._dynamo.eval_frame as eval_frame
     import torch.autograd.graph
     import torch.fx
     import torch.utils.checkpoint
-    import torch.utils.data.dataloader as dataloader
+    from torch._dynamo import eval_frame
     from torch._dynamo.external_utils import wrap_inline
+    from torch.utils.data import dataloader
 
     def nothing() -> None: ...
 
@@ -151,7 +155,8 @@ def is_left_alone(target: object) -> bool:
 
     return (
         getattr(target, "_compiled_call_impl", None) is not None
-        or bool(getattr(target, "_torchdynamo_disable", False))
+        # A class may answer to any name with something.
+        or getattr(target, "_torchdynamo_disable", False) is True
         or isinstance(target, OptimizedModule | torch.jit.ScriptModule | torch.jit.ScriptFunction)
     )
 
@@ -187,11 +192,11 @@ def innermost(target: Any) -> Any:
 
 
 def mark_compiled(function: Any, target: Any) -> None:
-    """Mark `function` as the compiled form of `target`, as `torch.compile` marks its own.
+    """Mark `function` as the compiled form of `target`, so that `innermost` and `torch.compile` find the target.
 
-    Dynamo then inlines the target where it meets the function, and `torch.compile` of the function compiles the target.
+    Not by `_torchdynamo_inline`, which makes Dynamo trace the target in place of the function: `functools.wraps` copies
+    that on, and what a decorator does around the function would be lost.
     """
-    function._torchdynamo_inline = target
     function._torchdynamo_orig_callable = target
     function._torchdynamo_wrapper_id = id(function)
 
@@ -226,7 +231,7 @@ def global_hooks() -> tuple[object, ...]:
 
     Dynamo inlines them but does not guard on them (pytorch issue 149502): whoever caches has to look.
     """
-    import torch.nn.modules.module as module
+    from torch.nn.modules import module
 
     if not module._has_any_global_hook():
         return ()
@@ -246,7 +251,7 @@ def global_hooks() -> tuple[object, ...]:
 # The callback of this thread
 
 
-def keep_out(function: FunctionType, *, traced_through: bool = False, callees: bool = True) -> FunctionType:
+def keep_out(function: _F, *, traced_through: bool = False, callees: bool = True) -> _F:
     """Make Dynamo run a function as it is.
 
     Parameters
@@ -263,7 +268,8 @@ def keep_out(function: FunctionType, *, traced_through: bool = False, callees: b
     from torch._C._dynamo.eval_frame import set_code_exec_strategy
 
     inside = FrameAction.SKIP if callees else FrameAction.DEFAULT
-    set_code_exec_strategy(function.__code__, FrameExecStrategy(FrameAction.SKIP, inside))
+    code: CodeType = function.__code__
+    set_code_exec_strategy(code, FrameExecStrategy(FrameAction.SKIP, inside))
     if not traced_through:
         function._torchdynamo_disable = True  # type: ignore[attr-defined]
     return function
@@ -453,7 +459,7 @@ class Compiler:
         self._callback: _Observed | None = None
 
     def __call__(self, function: FunctionType, *, isolate: bool = False) -> Callable[..., Any]:
-        """Compile `function`; with `isolate`, frames after a graph break keep their entries apart from other wrappers'."""
+        """Compile `function`; with `isolate`, frames after a graph break keep their entries to themselves."""
         import torch
 
         given = dict(self._options.given)
@@ -516,7 +522,7 @@ class _Observed:
             try:
                 with _compiler_made_modules_without_global_hooks(), _fake_tensor_errors_unlogged():
                     result = self._inner(frame, entry, frame_state)
-            except BaseException as caught:
+            except BaseException as caught:  # noqa: BLE001 - raised again below
                 error = caught
             met = tuple(map(_as_break, graph_break_reasons[breaks:]))
             entry_made = result.guarded_code if result is not None else None
@@ -581,7 +587,7 @@ def _eager_once() -> Any:
 
 @contextlib.contextmanager
 def _fake_tensor_errors_unlogged() -> Iterator[None]:
-    """Keep torch from logging an operation that fails on fake tensors: it is raised, or runs eager and is raised there."""
+    """Keep torch from logging an operation that fails on fake tensors: it is raised, here or when it runs eager."""
     logger = logging.getLogger("torch._subclasses.fake_tensor")
 
     def drop(record: logging.LogRecord) -> bool:
@@ -614,14 +620,18 @@ def _recompile_reasons(frame: Any, callback: Any) -> list[str]:
     from torch._dynamo.guards import get_and_maybe_log_recompilation_reasons
 
     region = get_eval_frame_isolate_recompiles_id()
-    entries = [entry for each in sorted({region, -1}, reverse=True) for entry in _get_cache_entries_for_region(frame.f_code, each)]
+    entries = [
+        entry
+        for each in sorted({region, -1}, reverse=True)
+        for entry in _get_cache_entries_for_region(frame.f_code, each)
+    ]
     if not entries:
         return []
     try:
         return list(
             get_and_maybe_log_recompilation_reasons(entries, frame, innermost_backend(callback), skip_logging=True)
         )
-    except Exception as error:  # the words for it may fail; the compilation must not
+    except Exception as error:  # noqa: BLE001 - the words for it may fail; the compilation must not
         return [f"no reason to be had: {_first_line(error)}"]
 
 
@@ -640,7 +650,7 @@ def _settings() -> Iterator[None]:
     is kept per thread, a thread that has not set a value itself is given what the main thread has set (pytorch issue
     186537): a limit that was set in a cell also holds in a widget's callback.
     """
-    import torch._dynamo.config as config
+    from torch._dynamo import config
 
     # Not config.patch: it leaves the former value behind as one that this thread has set.
     revert = config._make_closure_patcher(**_set_by_main_thread(), skip_nnmodule_hook_guards=False)()
@@ -651,7 +661,7 @@ def _settings() -> Iterator[None]:
 
 
 def _set_by_main_thread() -> dict[str, Any]:
-    import torch._dynamo.config as config
+    from torch._dynamo import config
     from torch.utils._config_module import _UNSET_SENTINEL
 
     from . import _native
@@ -665,7 +675,7 @@ def _set_by_main_thread() -> dict[str, Any]:
     unset = _UNSET_SENTINEL
     return {
         name: theirs
-        for name, entry in config._config.items()
+        for name, entry in config._config.items()  # type: ignore[attr-defined]
         if (theirs := context.get(entry.user_override, unset)) is not unset and entry.user_override.get() is unset
     }
 
@@ -697,14 +707,14 @@ def _compiler_made_modules_without_global_hooks() -> Iterator[None]:
         return made
 
     with _patching:
-        before = torch.fx.GraphModule.__dict__["__new__"]
-        original = torch.fx.GraphModule.__new__
+        graph_module: Any = torch.fx.GraphModule
+        before, original = graph_module.__dict__["__new__"], graph_module.__new__
         _making.depth = getattr(_making, "depth", 0) + 1
-        torch.fx.GraphModule.__new__ = new  # type: ignore[method-assign]
+        graph_module.__new__ = new
         try:
             yield
         finally:
-            torch.fx.GraphModule.__new__ = before
+            graph_module.__new__ = before
             _making.depth -= 1
 
 

@@ -8,7 +8,7 @@ import time
 import types
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from . import _native, dynamo, state
@@ -16,7 +16,7 @@ from .cache import Entry, Wrapper
 from .events import CompileFinished, CompileStarted, EagerCall, GraphBreak, Place
 from .families import Family
 from .keys import Kin, blind_global_hooks, kin_of, own_code
-from .learning import bind, learn
+from .learning import NewEntry, bind, learn
 from .options import Options
 from .reasons import Naming, describe, reader
 from .wrappers import generate, stable_name
@@ -24,41 +24,43 @@ from .wrappers import generate, stable_name
 __all__ = ["Space", "space"]
 
 
+@dataclass(slots=True, eq=False)
 class _Call:
     """A call that is running on this thread.
 
     Parameters
     ----------
+    family, wrapper, naming
+        Where it went, and how the names in the wrapper's frame read in the user's words.
+    target, args, kwargs
+        The call.
+    eager_on_error
+        Whether a frame that cannot be compiled runs eager.
     settled
         Whether the wrapper was just chosen by the key, so that a miss means a compilation and not another wrapper.
+    compiled
+        Whether it has made an entry.
+    reason
+        Why something of it was not compiled.
+    pending
+        Its compilations that have begun. They nest (a backend may compile): the innermost is the last.
     """
 
-    __slots__ = (
-        "args", "compiled", "eager_on_error", "family", "kwargs", "naming", "pending", "reason", "settled", "target",
-        "wrapper",
-    )  # fmt: skip
+    family: Family
+    wrapper: Wrapper
+    naming: Naming
+    target: Any
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    eager_on_error: bool
+    settled: bool = False
+    compiled: bool = False
+    reason: str | None = None
+    pending: list[_Pending] = field(default_factory=list)
 
-    def __init__(
-        self,
-        family: Family,
-        wrapper: Wrapper,
-        naming: Naming,
-        target: Any,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        eager_on_error: bool,
-        settled: bool = False,
-    ) -> None:
-        self.family = family
-        self.wrapper = wrapper
-        self.naming = naming
-        self.target, self.args, self.kwargs = target, args, kwargs
-        self.eager_on_error = eager_on_error
-        self.settled = settled
-        self.compiled = False
-        self.reason: str | None = None
-        # Compilations nest (a backend may compile): the innermost is the last.
-        self.pending: list[_Pending] = []
+    def parameters(self) -> dict[str, object]:
+        """Return the parameters of the wrapper's frame."""
+        return bind(self.wrapper.code, self.target, self.args, self.kwargs)
 
 
 @dataclass(slots=True)
@@ -72,7 +74,7 @@ class _Pending:
 
 
 class _Calls(threading.local):
-    """The calls of a thread, outermost first: the observer's way from a compilation to the wrapper that asked for it."""
+    """The calls of a thread, outermost first: the way from a compilation to the wrapper that asked for it."""
 
     def __init__(self) -> None:
         self.stack: list[_Call] = []
@@ -116,15 +118,8 @@ class _Recorder:
         started, seconds = pending.event, time.perf_counter() - pending.begun
         self._book(call, started, pending.source, outcome, seconds)
         if outcome.guards is not None:
-            learn(
-                call.family,
-                call.wrapper,
-                call.target,
-                bind(call.wrapper.code, call.target, call.args, call.kwargs),
-                pending.source,
-                pending.f_locals,
-                outcome.guards,
-            )
+            entry = NewEntry(pending.source, pending.f_locals, outcome.guards)
+            learn(call.family, call.wrapper, call.parameters(), entry)
         state.log.write(
             CompileFinished(
                 wrapper=started.wrapper,
@@ -172,7 +167,11 @@ class _Recorder:
                 )
             )
             return
-        if outcome.state == "skipped" and source is own_code(call.target) and not any(each.graph for each in wrapper.entries):
+        if (
+            outcome.state == "skipped"
+            and source is own_code(call.target)
+            and not any(each.graph for each in wrapper.entries)
+        ):
             wrapper.state = "skipped"
         call.reason = outcome.detail if outcome.state != "at limit" else _at_limit(wrapper, reason)
         wrapper.last_reason = call.reason
@@ -188,7 +187,7 @@ _calls = _Calls()
 _recorder = _Recorder(_calls)
 
 
-class _Rerouted(Exception):
+class _Rerouted(Exception):  # noqa: N818 - not an error: a change of plan
     """Raised out of a compilation that should not begin: another wrapper is the right one for this call."""
 
     def __init__(self, wrapper: Wrapper) -> None:

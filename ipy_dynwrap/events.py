@@ -69,8 +69,7 @@ class CompileStarted(Event):
     compile_id
         Torch's id of the entry to come, ``"0/1"``: frame 0, its second entry. Ids start again after a reset.
     reasons
-        Why each existing entry did not fit, most recent entry first, in words (`reasons.describe`); empty for a first
-        compilation.
+        Why each existing entry did not fit, in words (`reasons.describe`); empty for a first compilation.
     place
         The user's line that made the call.
     """
@@ -93,8 +92,8 @@ class CompileFinished(Event):
         Wall time, tracing and backend together, in seconds.
     outcome
         ``"compiled"`` (a graph), ``"no graph"`` (an entry that only calls on), ``"at limit"`` (torch's
-        `recompile_limit` is used up), ``"skipped"`` (torch does not compile this frame), ``"put off"`` (something that is
-        on now stands in the way, such as a dispatch mode) or ``"failed"``.
+        `recompile_limit` is used up), ``"skipped"`` (torch does not compile this frame), ``"put off"`` (something that
+        is on now stands in the way, such as a dispatch mode) or ``"failed"``.
     detail
         The cause, for the last four; otherwise empty.
     """
@@ -169,7 +168,7 @@ class Log:
         for subscriber in subscribers:
             try:
                 subscriber(event)
-            except Exception:
+            except Exception:  # noqa: BLE001, PERF203 - whatever it is, the next one is told
                 self.unsubscribe(subscriber)
 
     @property

@@ -46,7 +46,7 @@ class Explanation:
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"
 
-    def _repr_pretty_(self, printer: object, cycle: bool) -> None:
+    def _repr_pretty_(self, printer: object, cycle: bool) -> None:  # noqa: ARG002 - IPython's protocol
         printer.text(str(self))  # type: ignore[attr-defined]
 
 

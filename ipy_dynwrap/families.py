@@ -7,6 +7,7 @@ wrapper that was there keeps its entries and goes on serving the values that the
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
@@ -135,7 +136,6 @@ class Family:
     def learn(
         self,
         wrapper: Wrapper,
-        target: object,
         parameters: Parameters,
         new: Requirements,
         others: Iterable[Requirements],
@@ -146,7 +146,7 @@ class Family:
 
         Parameters
         ----------
-        wrapper, target, parameters
+        wrapper, parameters
             The call that compiled it.
         new
             What the new entry requires of each field that it pins.
@@ -241,10 +241,8 @@ class _ByIdentity:
             if (entry := entries.get(number)) is not None and entry[0] is reference:
                 del entries[number]
 
-        try:
+        with contextlib.suppress(TypeError):
             entries[number] = weakref.ref(key, gone), value
-        except TypeError:
-            pass
 
     def setdefault(self, key: object, value: Any) -> Any:
         found = self.get(key)

@@ -60,7 +60,7 @@ class Field:
         """Return what the parameters of a call have here; `ABSENT` if they do not, never an error."""
         try:
             return _ASPECTS[self.aspect.split(" ")[0]](self.at(parameters), self.aspect)
-        except Exception:
+        except Exception:  # noqa: BLE001 - what cannot be read is absent
             return ABSENT
 
     def at(self, parameters: Mapping[str, object]) -> Any:
@@ -114,7 +114,9 @@ def _step(node: ast.expr) -> _LookUp:
         case ast.Subscript(value=inner, slice=index):
             owner, position = _step(inner), _step(index)
             return lambda parameters: item(owner(parameters), position(parameters))
-        case ast.Call(func=ast.Name(id="list"), args=[ast.Call(func=ast.Attribute(attr="keys" | "values" as view), args=[inner])]):
+        case ast.Call(
+            func=ast.Name(id="list"), args=[ast.Call(func=ast.Attribute(attr="keys" | "values" as view), args=[inner])]
+        ):
             owner = _step(inner)
             listed = dict.keys if view == "keys" else dict.values
             return lambda parameters: list(listed(owner(parameters)))
@@ -138,7 +140,10 @@ def _own(owner: object) -> Mapping[str, object] | None:
 
 def _value(value: object, _: str) -> Hashable:
     # 1, 1.0 and True are equal and hash alike, but guards tell them apart.
-    return (type(value).__name__, value) if isinstance(value, Hashable) and is_plain(value) else type(value).__qualname__
+    if is_plain(value):
+        return type(value).__name__, value  # type: ignore[return-value]  # plain values are hashable
+    # torch.float32, torch.device("cpu"): guards are written with their repr.
+    return ("text", repr(value)) if type(value).__module__ == "torch" else ("a", type(value).__qualname__)
 
 
 def _has(value: Any, aspect: str) -> Hashable:
@@ -217,7 +222,7 @@ def _tensor(match: re.Match[str]) -> Iterator[tuple[Field, Hashable]]:
 
 
 def _comparison(text: str) -> Iterator[tuple[Field, Hashable]]:
-    """The guards that are Python expressions: ``x == 2``, ``len(x) == 2``, ``not x``, ``x is None``, ``'k' in x``."""
+    """Yield from guards that are Python expressions, such as ``x == 2``, ``len(x) == 2``, ``not x``, ``'k' in x``."""
     node = parse(re.split(r"\s{2,}#|\n", text, maxsplit=1)[0])
     match node:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
@@ -234,11 +239,10 @@ def _comparison(text: str) -> Iterator[tuple[Field, Hashable]]:
                 try:
                     yield Field(source, "value"), _value(ast.literal_eval(right), "")
                 except ValueError:
-                    yield Field(source, "value"), ABSENT
+                    yield Field(source, "value"), ("text", ast.unparse(right))
         case ast.Compare(left=left, ops=[ast.NotEq() | ast.IsNot()]):
             # It pins nothing, but where it fails another entry may pin the value.
             if (source := _source(ast.unparse(left))) is not None:
                 yield Field(source, "value"), ABSENT
         case _:
             return
-

@@ -87,7 +87,7 @@ def own_code(target: Any) -> types.CodeType | None:
     if isinstance(target, torch.nn.Module):
         target = type(target).forward
     elif not isinstance(target, types.FunctionType):
-        target = getattr(type(target), "__call__", None)
+        target = getattr(type(target), "__call__", None)  # noqa: B004 - the function is wanted, not whether it is there
     return target.__code__ if isinstance(target, types.FunctionType) else None
 
 
@@ -127,7 +127,5 @@ _UNGUARDED = (
 
 
 def blind_global_hooks() -> Hashable:
-    """Return the hooks that are registered for all modules: Dynamo inlines them without a guard (pytorch issue 149502)."""
+    """Return the hooks that all modules have: Dynamo inlines them without a guard (pytorch issue 149502)."""
     return tuple(Same(hook) for hook in dynamo.global_hooks())
-
-

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
@@ -39,36 +40,41 @@ def bind(code: CodeType, target: object, args: tuple[Any, ...], kwargs: Mapping[
     return bound
 
 
-def learn(
-    family: Family,
-    wrapper: Wrapper,
-    target: object,
-    parameters: Mapping[str, object],
-    source: CodeType,
-    f_locals: Mapping[str, object],
-    guards: Any,
-) -> tuple[Field, ...]:
-    """Let `family` learn from a new entry of the code object `source`; return the new fields.
+@dataclass(frozen=True, slots=True)
+class NewEntry:
+    """An entry that was just made.
 
     Parameters
     ----------
-    family, wrapper, target, parameters
-        The call that compiled it.
     source
-        The wrapper's code, or that of a frame after a graph break.
+        The code object that it belongs to: the wrapper's, or that of a frame after a graph break.
     f_locals
         The variables of the frame that was compiled.
     guards
-        The new entry's guards.
+        Its guards.
     """
-    earlier = [each for each in dynamo.guards_of(source) if each is not guards]
+
+    source: CodeType
+    f_locals: Mapping[str, object]
+    guards: Any
+
+
+def learn(family: Family, wrapper: Wrapper, parameters: Mapping[str, object], entry: NewEntry) -> tuple[Field, ...]:
+    """Let `family` learn from a new entry; return the new fields.
+
+    Parameters
+    ----------
+    family, wrapper, parameters
+        The call that compiled it.
+    entry
+        The entry.
+    """
+    earlier = [each for each in dynamo.guards_of(entry.source) if each is not entry.guards]
     if not earlier:
         return ()
-    own = source is wrapper.code
-    place = _Placing(family.receiver, parameters, None if own else f_locals)
-    return family.learn(
-        wrapper, target, parameters, place(guards), [place(each) for each in earlier], deep=not own
-    )
+    own = entry.source is wrapper.code
+    place = _Placing(family.receiver, parameters, None if own else entry.f_locals)
+    return family.learn(wrapper, parameters, place(entry.guards), [place(each) for each in earlier], deep=not own)
 
 
 class _Placing:
@@ -84,9 +90,7 @@ class _Placing:
         The variables of the frame that the guards are about, if it is not the wrapper's own.
     """
 
-    def __init__(
-        self, receiver: str, parameters: Mapping[str, object], inner: Mapping[str, object] | None
-    ) -> None:
+    def __init__(self, receiver: str, parameters: Mapping[str, object], inner: Mapping[str, object] | None) -> None:
         self._receiver = receiver
         self._parameters = parameters
         self._roots = None if inner is None else dict(self._found(inner))
@@ -122,19 +126,21 @@ class _Placing:
                 yield name, places[id(value)]
 
     def _is_in_an_object(self, source: str) -> bool:
-        """Tell whether a source leads through an object that the call passes, not only through containers and inputs."""
+        """Tell whether a source leads through an object that is passed, not only through containers and inputs."""
         node = parse(source)
         while node is not None:
             value = _value_at(ast.unparse(node), self._parameters)
-            if value is not None and not is_plain(value) and not dynamo.is_tensor(value):
-                if not isinstance(value, list | tuple | dict | set | frozenset):
-                    return True
+            if not (is_plain(value) or dynamo.is_tensor(value) or isinstance(value, _CONTAINERS)):
+                return True
             node = node.value if isinstance(node, ast.Attribute | ast.Subscript) else None
         return False
+
+
+_CONTAINERS = (list, tuple, dict, set, frozenset)
 
 
 def _value_at(source: str, parameters: Mapping[str, object]) -> object:
     try:
         return Field(source, "value").at(parameters)
-    except Exception:
+    except Exception:  # noqa: BLE001 - what cannot be read is no object
         return None

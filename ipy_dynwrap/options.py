@@ -20,7 +20,7 @@ class OptionsError(ValueError):
 
 
 class _ById:
-    """Stands for a value without a usable hash: equal only to itself, and keeps it alive, so that its id stays its own."""
+    """Stands for a value without a usable hash: equal only to itself, and kept alive, so that its id stays its own."""
 
     __slots__ = ("value",)
 
@@ -98,7 +98,9 @@ class Options:
             if not callable(backend):
                 raise OptionsError(f"backend is a name or a callable, not {type(backend).__name__}")
         elif backend not in (backends := dynamo.backends()):
-            raise OptionsError(f"unknown backend {backend!r}{_nearest(backend, backends)}; known: {', '.join(backends)}")
+            raise OptionsError(
+                f"unknown backend {backend!r}{_nearest(backend, backends)}; known: {', '.join(backends)}"
+            )
         _check_mode(backend, given.get("mode"), given.get("options"))
         if backend == "inductor" and (problem := dynamo.compiler_problem()):
             raise OptionsError(f"{problem}; install one (Debian: apt-get install g++) or use backend 'aot_eager'")

@@ -10,7 +10,7 @@ import time
 import weakref
 from collections.abc import Iterable, Mapping
 from types import FunctionType, TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _native, dynamo, engine, state
 from .events import CompileFinished, EagerCall, Event, GraphBreak
@@ -18,6 +18,9 @@ from .options import Options
 from .routing import Policy, is_callback_of_torch, target_of
 from .snapshot import Report
 from .tracebacks import strip
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["Region", "RegionError", "current", "region"]
 
@@ -69,7 +72,7 @@ def region(*, include: Iterable[str] = (), exclude: Iterable[str] = (), **torch_
     >>> r.report.compiles  # doctest: +SKIP
     2
     """
-    caller = sys._getframe(1).f_globals.get("__name__")
+    caller = sys._getframe(1).f_globals.get("__name__")  # noqa: SLF001 - documented, if not for every Python
     own = (caller,) if isinstance(caller, str) else ()
     return Region(Options.of(**torch_compile_options), include=(*_names(include), *own), exclude=_names(exclude))
 
@@ -127,7 +130,7 @@ class Region:
             notices=tuple(self._notes.notices),
         )
 
-    def __enter__(self) -> Region:
+    def __enter__(self) -> Self:
         with dynamo.callback_off():
             self._enter()
         return self
@@ -173,6 +176,10 @@ class Region:
                 finally:
                     self._report = self.report
 
+    def abandon(self) -> None:
+        """Count as left, without undoing anything: a child process has the hook off already."""
+        self._cleanup = None
+
     def _route(self, function: FunctionType, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Run one outermost call, for the frame hook."""
         found = target_of(function, args)
@@ -203,10 +210,10 @@ def _reset(token: contextvars.Token[Region | None]) -> None:
 
 # A region may be entered, and calls routed, while Dynamo looks at the code around it. Entering and leaving take its
 # callback off themselves, for which it has to be there.
-for _each in (region, Region._route):
-    dynamo.keep_out(_each)
+dynamo.keep_out(region)
+dynamo.keep_out(Region._route)  # noqa: SLF001 - this module's own
 for _each in (Region.__enter__, Region.__exit__, Region.close):
-    dynamo.keep_out(_each, callees=False)
+    dynamo.keep_out(_each, callees=False)  # type: ignore[type-var]
 
 
 class _Notes:
@@ -231,7 +238,7 @@ def _after_fork() -> None:
     """In a child process nothing is routed: a DataLoader's worker runs what eager would."""
     _native.after_fork()
     for each in tuple(_open):
-        each._cleanup = None
+        each.abandon()
     _open.clear()
 
 

@@ -83,7 +83,7 @@ def target_of(function: FunctionType, args: tuple[Any, ...]) -> tuple[Any, tuple
         module = args[0]
         # A class that puts something before Module.__call__ has already run that: to call the module would repeat it.
         return (module, args[1:]) if type(module).__call__ is torch.nn.Module.__call__ else None
-    if code.co_name == "__call__" and args and getattr(type(args[0]), "__call__", None) is function:
+    if code.co_name == "__call__" and args and getattr(type(args[0]), "__call__", None) is function:  # noqa: B004
         return args[0], args[1:]
     return function, args
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 __all__ = ["CacheInfo", "EntryInfo", "Report", "WrapperInfo"]
 
+
 @dataclass(frozen=True, slots=True)
 class EntryInfo:
     """One cache entry: guards, and the code that runs when they hold.

@@ -35,7 +35,7 @@ def is_ours(file: str) -> bool:
 
 def place_of_caller() -> Place | None:
     """Return the user's line that led here: the innermost one in a cell, else the innermost outside torch and us."""
-    frame: FrameType | None = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - documented, if not for every Python
     outside: FrameType | None = None
     while frame is not None:
         for find in places:

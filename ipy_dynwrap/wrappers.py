@@ -16,6 +16,7 @@ import types
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import cast
 
 __all__ = ["Parameters", "generate", "parameters", "stable_name"]
 
@@ -81,12 +82,11 @@ def generate(unique: str, name: str, signature: types.CodeType | None = None) ->
     source = f"def {identifier}({declared}):\n    return {receiver}({call})\n"
     filename = f"<ipy_dynwrap {unique}>"
     namespace: dict[str, object] = {"__name__": "ipy_dynwrap.generated"}
-    exec(compile(source, filename, "exec"), namespace)
+    exec(compile(source, filename, "exec"), namespace)  # noqa: S102 - made from identifiers only
     # Without this, every report of torch's that quotes a line searches the disk for the file.
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     function = namespace.pop(identifier)
-    assert isinstance(function, types.FunctionType)
-    return function
+    return cast("types.FunctionType", function)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +111,7 @@ class Parameters:
     rest: tuple[str, ...]
 
 
-def parameters(
-    code: types.CodeType, *, skip: int = 0, default: Mapping[str, str] = MappingProxyType({})
-) -> Parameters:
+def parameters(code: types.CodeType, *, skip: int = 0, default: Mapping[str, str] = MappingProxyType({})) -> Parameters:
     """Write out the parameters of a function.
 
     Parameters
