@@ -119,10 +119,11 @@ class Answer:
                 case "stream":
                     texts.append(content["text"])
                 case "error":
-                    texts += content["traceback"]
+                    texts += [f"{line}\n" for line in content["traceback"]]
                 case "execute_result" | "display_data":
-                    texts.append(content["data"].get("text/plain", ""))
-        return re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(texts))
+                    texts.append(content["data"].get("text/plain", "") + "\n")
+        # A stream's text comes in pieces that end anywhere.
+        return re.sub(r"\x1b\[[0-9;]*m", "", "".join(texts))
 
     @property
     def result(self) -> str | None:

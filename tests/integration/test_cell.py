@@ -7,7 +7,8 @@ import textwrap
 import pytest
 from IPython.core.completer import provisionalcompleter
 
-from ipy_dynwrap import cache_info
+from ipy_dynwrap import cache_info, dynamo, regions, state
+from ipy_dynwrap.cell import LineTaker
 
 pytestmark = pytest.mark.filterwarnings("ignore:To exit:UserWarning")
 
@@ -156,33 +157,28 @@ def test_interrupt_during_a_call(net):
 
 
 def test_interrupt_while_the_region_is_left(net, monkeypatch):
-    from ipy_dynwrap import _native, regions
+    close = regions.Region.close
+    interrupts = [KeyboardInterrupt()]
 
-    leave = regions._leave
-    interrupts = iter([KeyboardInterrupt()])
+    def interrupted(region):
+        if interrupts:
+            raise interrupts.pop()
+        close(region)
 
-    def interrupted(handle):
-        leave(handle)
-        for interrupt in interrupts:
-            raise interrupt
-
-    monkeypatch.setattr(regions, "_leave", interrupted)
+    monkeypatch.setattr(regions.Region, "close", interrupted)
     result = net("%%compile\nnet(x)")
     assert isinstance(result.error_in_exec, KeyboardInterrupt)
-    assert not _native.installed()
     assert not regions.any_open()
 
 
 def test_error_while_the_region_is_left_is_shown(net, monkeypatch):
-    from ipy_dynwrap import regions
+    close = regions.Region.close
 
-    leave = regions._leave
-
-    def failing(handle):
-        leave(handle)
+    def failing(region):
+        close(region)
         raise OSError("while leaving")
 
-    monkeypatch.setattr(regions, "_leave", failing)
+    monkeypatch.setattr(regions.Region, "close", failing)
     result = net("%%compile\nnet(x)")
     assert isinstance(result.error_in_exec, OSError)
     monkeypatch.undo()
@@ -231,8 +227,6 @@ def test_inside_a_region_is_an_error(shell):
 
 
 def test_region_that_cannot_be_entered_is_one_sentence(shell, monkeypatch):
-    from ipy_dynwrap import regions
-
     monkeypatch.setattr(regions._native, "unavailable_reason", lambda: "CPython 2.7 is unknown to the hook")
     assert not shell("%%compile\nran = True").success
     assert "ran" not in shell.ip.user_ns
@@ -242,8 +236,6 @@ def test_region_that_cannot_be_entered_is_one_sentence(shell, monkeypatch):
 
 @pytest.mark.parametrize("problem", ["ipy_dynwrap needs torch>=2.13, which is not installed", "this is torch 1.0"])
 def test_torch_that_does_not_fit_is_one_sentence(shell, monkeypatch, problem):
-    from ipy_dynwrap import dynamo
-
     def require():
         raise dynamo.UnsupportedTorchError(problem)
 
@@ -396,10 +388,11 @@ def test_lines_inside(net):
 
 
 def test_help(shell, monkeypatch):
-    monkeypatch.setattr("IPython.core.page.page", lambda data, *args, **kwargs: print(data["text/plain"]))
+    pages = []
+    monkeypatch.setattr("IPython.core.page.page", lambda data, *args, **kwargs: pages.append(data["text/plain"]))
     assert shell("%%compile?").success
-    assert "--fullgraph" in shell.text
-    assert "%%compile [options]" in shell.text
+    assert "--fullgraph" in pages[0]
+    assert "%%compile [options]" in pages[0]
 
 
 def test_completion(shell):
@@ -415,8 +408,6 @@ def test_a_cell_in_a_terminal_ends_with_a_blank_line(shell):
 
 @pytest.mark.parametrize("line", ["%%compiled", "%%compile_all", " x = '%%compile'", "x = 1\n%%compile"])
 def test_other_cells_are_left_alone(shell, line):
-    from ipy_dynwrap.cell import LineTaker
-
     lines = (line + "\nx = 1\n").splitlines(keepends=True)
     assert LineTaker()(lines) == lines
 
@@ -458,8 +449,6 @@ def test_traceback_of_a_statement_ends_at_its_line(shell):
 
 def test_statement_has_place(net):
     net("y = 1\n\n%compile net(x);")
-    from ipy_dynwrap import state
-
     place = state.log.since()[-1].place
     assert (place.cell, place.line) == (net.ip.execution_count - 1, 3)
 
@@ -484,8 +473,6 @@ def test_run_cell_magic_runs_its_text_in_a_region(net):
 
 
 def test_records_name_cell_and_line(net):
-    from ipy_dynwrap import state
-
     cell = textwrap.dedent("""\
         %%compile
 
@@ -499,8 +486,6 @@ def test_records_name_cell_and_line(net):
 
 
 def test_files_that_are_run_or_imported_are_no_cells(net, tmp_path):
-    from ipy_dynwrap import state
-
     script = tmp_path / "script.py"
     script.write_text(
         "\ndef outer(f, x):\n    return f(x)\n\nwith ipy_dynwrap.region(backend='eager'):\n    net(x + 1)\n"

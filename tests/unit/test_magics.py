@@ -46,7 +46,7 @@ def test_options(line, given):
 
 @pytest.mark.parametrize("line", ["--nope", "word", "--backend", "--back eager", "--help", "--quiet=yes"])
 def test_what_is_no_option_is_an_error(line):
-    with pytest.raises(CellError, match="^%%compile: "):
+    with pytest.raises(CellError, match=r"^%%compile: "):
         parse(line)
 
 
@@ -126,7 +126,7 @@ def test_dynwrap(magics, called, line, call):
 
 @pytest.mark.parametrize("line", ["what", "why", "export", "Why net"])
 def test_dynwrap_says_what_it_knows(magics, called, line):
-    with pytest.raises(CellError, match="why NAME, reset"):
+    with pytest.raises(CellError, match=r"why NAME, reset"):
         magics.dynwrap(line)
     assert called == []
 
@@ -136,7 +136,7 @@ def test_dynwrap_of_an_unknown_name_is_one_sentence(magics, monkeypatch):
         raise LookupError(f"no wrapper is called {target!r}")
 
     monkeypatch.setattr(ipy_dynwrap, "explain", unknown)
-    with pytest.raises(CellError, match="^%dynwrap: no wrapper is called 'nope'$"):
+    with pytest.raises(CellError, match=r"^%dynwrap: no wrapper is called 'nope'$"):
         magics.dynwrap("why nope")
 
 
@@ -162,6 +162,6 @@ def test_export_as_html(magics, info, tmp_path):
 
 @pytest.mark.parametrize("name", ["page.txt", "page", "no/such/folder/page.html"])
 def test_export_that_cannot_be_is_one_sentence(magics, info, tmp_path, name):
-    with pytest.raises(CellError, match="^%dynwrap export: [^\\n]*$"):
+    with pytest.raises(CellError, match=r"^%dynwrap export: [^\n]*$"):
         magics.dynwrap(f"export {tmp_path / name}")
     assert list(tmp_path.iterdir()) == []
