@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 import pytest
 from rich.console import Console
 
+import ipy_dynwrap
 from ipy_dynwrap.events import CompileFinished, CompileStarted, Log
 from ipy_dynwrap.inspector import html, text
 from ipy_dynwrap.inspector.feed import Feed
@@ -252,3 +253,12 @@ def test_an_inspector_follows_the_log_until_it_is_hidden_or_closed(inspect, wait
     wait_until(lambda: inspector.state["sums"]["wrappers"] == 2)
     inspector.close()
     assert log._subscribers == ()
+
+
+def test_the_package_can_be_called_wherever_it_was_imported_first():
+    from ipy_dynwrap.inspector import live_line
+
+    assert live_line
+    made = ipy_dynwrap.inspector()
+    assert isinstance(made, Inspector)
+    made.close()
