@@ -3,7 +3,7 @@
     python benchmarks/routed_call.py [--rounds N] [--backends eager inductor]
 
 Four ways to call one small `nn.Linear`, on one thread. The machine's speed drifts, so the ways take turns: each round
-times all of them, in an order that rotates, and the ratios are taken within a round. Medians over the rounds are shown.
+times all of them, in an order that rotates. Other work on the machine only ever adds time: lower quartiles are shown.
 """
 
 from __future__ import annotations
@@ -75,15 +75,15 @@ def measure(loops: dict[str, Loop], rounds: int, number: int) -> dict[str, list[
 
 def row(name: str, taken: dict[str, list[float]]) -> tuple[str, str, str]:
     """Return the name, the microseconds of a call, and its ratio to the reference."""
-    ratios = [seconds / reference for seconds, reference in zip(taken[name], taken[REFERENCE], strict=True)]
-    return name, f"{statistics.median(taken[name]) * 1e6:.2f}", f"{statistics.median(ratios):.2f}"
+    seconds, reference = (statistics.quantiles(taken[each], n=4)[0] for each in (name, REFERENCE))
+    return name, f"{seconds * 1e6:.2f}", f"{seconds / reference:.2f}"
 
 
 def main() -> None:
     """Measure, and print a table for each backend."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=60, help="rounds of each backend")
-    parser.add_argument("--number", type=int, default=500, help="calls in a row within a round")
+    parser.add_argument("--rounds", type=int, default=100, help="rounds of each backend")
+    parser.add_argument("--number", type=int, default=200, help="calls in a row within a round")
     parser.add_argument("--backends", nargs="+", default=["eager", "inductor"], help="backends to measure with")
     arguments = parser.parse_args()
 
