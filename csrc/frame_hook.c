@@ -498,6 +498,38 @@ failed:
     return -1;
 }
 
+/* Take the frame of route itself out of the traceback of what it raised: to the user, the call that he wrote raised. */
+static void
+drop_own_traceback(PyObject *callable)
+{
+    PyObject *function = PyMethod_Check(callable) ? PyMethod_GET_FUNCTION(callable) : callable; /* borrowed */
+    /* owned */
+    PyObject *type = NULL, *value = NULL, *traceback = NULL, *rest = NULL;
+    PyCodeObject *code = NULL;
+
+    PyErr_Fetch(&type, &value, &traceback);
+    if (traceback == NULL || !PyTraceBack_Check(traceback) || !PyFunction_Check(function)) {
+        goto done;
+    }
+    code = PyFrame_GetCode(((PyTracebackObject *)traceback)->tb_frame);
+    if ((PyObject *)code != PyFunction_GET_CODE(function)) {
+        goto done;
+    }
+    PyErr_NormalizeException(&type, &value, &traceback);
+    rest = Py_XNewRef((PyObject *)((PyTracebackObject *)traceback)->tb_next);
+    if (PyException_SetTraceback(value, rest != NULL ? rest : Py_None) < 0) {
+        PyErr_Clear();
+        goto done;
+    }
+    Py_SETREF(traceback, rest);
+    rest = NULL;
+
+done:
+    Py_XDECREF(rest);
+    Py_XDECREF(code);
+    PyErr_Restore(type, value, traceback);
+}
+
 /* Call the region's route instead of running the frame. */
 static PyObject *
 route(PyThreadState *tstate, compat_frame *frame, region_object *region)
@@ -520,6 +552,9 @@ route(PyThreadState *tstate, compat_frame *frame, region_object *region)
     result = PyObject_CallFunctionObjArgs(callable, function, args, kwargs, NULL);
     local.muted = muted;
     Py_LeaveRecursiveCall();
+    if (result == NULL) {
+        drop_own_traceback(callable);
+    }
     decline = result == hook.decline;
     decline_all = result == hook.decline_all;
 

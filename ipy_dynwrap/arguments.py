@@ -128,10 +128,12 @@ def _parse(line: str, defaults: config.DynWrap) -> Namespace:
 
 
 def _options(given: Namespace, shell: InteractiveShell) -> Options:
+    from .supported import require
+
+    require()
     from . import dynamo
     from .options import Options
 
-    dynamo.require()
     # A registered name means the same in every notebook; only another one is looked up in this one.
     backend: Any = given.backend
     if backend not in dynamo.backends() and callable(mine := shell.user_ns.get(backend)):

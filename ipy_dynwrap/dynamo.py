@@ -9,44 +9,50 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import CodeType, FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from .supported import require
+
+require()  # before anything that another torch may not have
+
+import torch
+import torch._dynamo
+import torch.autograd.graph
+import torch.fx
+import torch.nn
+import torch.utils.checkpoint
+from torch._C._dynamo.eval_frame import (
+    _debug_get_cache_entry_list,
+    _get_cache_entries_for_region,
+    get_eval_frame_isolate_recompiles_id,
+    set_code_exec_strategy,
+    set_eval_frame_isolate_recompiles_id,
+)
+from torch._C._dynamo.eval_frame import _FrameAction as FrameAction
+from torch._C._dynamo.eval_frame import _FrameExecStrategy as FrameExecStrategy
+from torch._C._dynamo.eval_frame import reset_code as _reset_code
+from torch._dynamo import config, convert_frame, eval_frame, exc, trace_rules
+from torch._dynamo.eval_frame import OptimizedModule, innermost_backend, innermost_fn, set_eval_frame
+from torch._dynamo.external_utils import wrap_inline
+from torch._dynamo.guards import get_and_maybe_log_recompilation_reasons
+from torch._dynamo.resume_execution import TORCH_DYNAMO_RESUME_IN_PREFIX
+from torch._dynamo.types import ConvertFrameReturn
+from torch._dynamo.utils import counters, graph_break_reasons
+from torch.nn.modules import module
+from torch.utils._config_module import _UNSET_SENTINEL
+from torch.utils._python_dispatch import _get_current_dispatch_mode
+from torch.utils.data import dataloader
+
 if TYPE_CHECKING:
     from .options import Options
 
-__all__ = ["Compiler", "Frame", "Observer", "Outcome", "UnsupportedTorchError"]
-
-MINIMUM = (2, 13)
+__all__ = ["Compiler", "Frame", "Observer", "Outcome"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-
-
-class UnsupportedTorchError(ImportError):
-    """Torch is missing or too old; the message is one sentence."""
-
-
-@functools.cache
-def require() -> None:
-    """Raise `UnsupportedTorchError` unless a torch is installed that has caches per region."""
-    try:
-        import torch
-    except ImportError as error:
-        raise UnsupportedTorchError(f"ipy_dynwrap needs torch>={_dotted(MINIMUM)}, which is not installed") from error
-    found = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
-    if found < MINIMUM:
-        raise UnsupportedTorchError(
-            f"ipy_dynwrap needs torch>={_dotted(MINIMUM)}, and this is torch {torch.__version__}"
-        )
-
-
-def _dotted(version: tuple[int, ...]) -> str:
-    return ".".join(map(str, version))
-
 
 # What torch offers
 
@@ -88,7 +94,6 @@ def accumulated_recompile_limit() -> int:
 
 
 def _setting(name: str) -> Any:
-    from torch._dynamo import config
 
     inherited = _set_by_main_thread()
     return inherited[name] if name in inherited else getattr(config, name)
@@ -100,8 +105,6 @@ def _setting(name: str) -> Any:
 @functools.cache
 def module_call_code() -> CodeType:
     """Return the code object that every call of an `nn.Module` runs first."""
-    import torch.nn
-
     return torch.nn.Module._wrapped_call_impl.__code__
 
 
@@ -113,13 +116,6 @@ def barrier_codes() -> frozenset[CodeType]:
     a checkpoint's first run must do what eager does, since the one is compared with the other; data loading is the
     user's input pipeline, not the model; and a tracer must see the user's own operations.
     """
-    import torch
-    import torch.autograd.graph
-    import torch.fx
-    import torch.utils.checkpoint
-    from torch._dynamo import eval_frame
-    from torch._dynamo.external_utils import wrap_inline
-    from torch.utils.data import dataloader
 
     def nothing() -> None: ...
 
@@ -142,17 +138,11 @@ def barrier_codes() -> frozenset[CodeType]:
 
 def is_generated(code: CodeType) -> bool:
     """Tell whether Dynamo made `code`: a compiled entry, or the rest of a function after a graph break."""
-    from torch._dynamo import convert_frame
-    from torch._dynamo.resume_execution import TORCH_DYNAMO_RESUME_IN_PREFIX
-
     return code.co_name.startswith(TORCH_DYNAMO_RESUME_IN_PREFIX) or code in convert_frame.output_codes
 
 
 def is_left_alone(target: object) -> bool:
     """Tell whether `target` is already compiled, scripted, or marked as not to be compiled."""
-    import torch
-    from torch._dynamo.eval_frame import OptimizedModule
-
     return (
         getattr(target, "_compiled_call_impl", None) is not None
         # A class may answer to any name with something.
@@ -163,29 +153,21 @@ def is_left_alone(target: object) -> bool:
 
 def is_module(target: object) -> bool:
     """Tell whether `target` is an `nn.Module`."""
-    import torch.nn
-
     return isinstance(target, torch.nn.Module)
 
 
 def is_tensor(value: object) -> bool:
     """Tell whether `value` is a tensor."""
-    import torch
-
     return isinstance(value, torch.Tensor)
 
 
 def is_scripted(target: object) -> bool:
     """Tell whether `target` is TorchScript, which Dynamo cannot trace."""
-    import torch
-
     return isinstance(target, torch.jit.ScriptModule | torch.jit.ScriptFunction)
 
 
 def innermost(target: Any) -> Any:
     """Return what `torch.compile` compiled, if `target` is its result; `target` itself if not."""
-    from torch._dynamo.eval_frame import OptimizedModule, innermost_fn
-
     if isinstance(target, OptimizedModule):
         return target._orig_mod
     return innermost_fn(target) if callable(target) else target
@@ -203,22 +185,16 @@ def mark_compiled(function: Any, target: Any) -> None:
 
 def is_dynamo_tracing() -> bool:
     """Tell whether Dynamo is tracing the running code; it knows the answer while it traces."""
-    import torch
-
     return torch.compiler.is_dynamo_compiling()
 
 
 def is_about_compiling(error: BaseException) -> bool:
     """Tell whether `error` is torch's word about a compilation, not the user's own code's."""
-    from torch._dynamo.exc import TorchDynamoException
-
-    return isinstance(error, TorchDynamoException)
+    return isinstance(error, exc.TorchDynamoException)
 
 
 def is_tracing() -> bool:
     """Tell whether some tracer (Dynamo, export, FX, TorchScript) is looking at the running code."""
-    import torch
-
     return bool(
         torch.compiler.is_compiling()
         or torch._C._get_tracing_state() is not None
@@ -231,8 +207,6 @@ def global_hooks() -> tuple[object, ...]:
 
     Dynamo inlines them but does not guard on them (pytorch issue 149502): whoever caches has to look.
     """
-    from torch.nn.modules import module
-
     if not module._has_any_global_hook():
         return ()
     return tuple(
@@ -263,10 +237,6 @@ def keep_out(function: _F, *, traced_through: bool = False, callees: bool = True
     callees
         Whether what it calls runs as it is, too. If not, the callback stays on this thread, and counted.
     """
-    from torch._C._dynamo.eval_frame import _FrameAction as FrameAction
-    from torch._C._dynamo.eval_frame import _FrameExecStrategy as FrameExecStrategy
-    from torch._C._dynamo.eval_frame import set_code_exec_strategy
-
     inside = FrameAction.SKIP if callees else FrameAction.DEFAULT
     code: CodeType = function.__code__
     set_code_exec_strategy(code, FrameExecStrategy(FrameAction.SKIP, inside))
@@ -282,8 +252,6 @@ def callback_off() -> Iterator[None]:
     Dynamo then neither traces what runs inside nor has its evaluator installed on this thread's account, so that an
     evaluator which is installed inside lies beneath Dynamo's when that comes back, and stays when it goes.
     """
-    from torch._dynamo.eval_frame import set_eval_frame
-
     before = set_eval_frame(None)
     try:
         yield
@@ -293,8 +261,6 @@ def callback_off() -> Iterator[None]:
 
 def set_stance(stance: str) -> contextlib.AbstractContextManager[object]:
     """Return a context manager for `torch.compiler.set_stance`; a ValueError names the known stances."""
-    import torch
-
     known = (
         "default",
         "force_eager",
@@ -327,10 +293,6 @@ class _Deferred:
 
 def eager_cause() -> str | None:
     """Say what now keeps torch from compiling, as far as its state on this thread tells; None if nothing does."""
-    import torch
-    from torch._dynamo import eval_frame
-    from torch.utils._python_dispatch import _get_current_dispatch_mode
-
     if (stance := eval_frame._stance.stance) != "default":
         return f"the compiler's stance is {stance!r}"
     if torch._C._functorch.peek_interpreter_stack() is not None:
@@ -342,8 +304,6 @@ def eager_cause() -> str | None:
 
 def global_state() -> dict[str, object]:
     """Return what guards on torch's global state look at, as far as it has a name there."""
-    import torch
-
     return {
         "grad_mode": torch.is_grad_enabled(),
         "deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
@@ -358,8 +318,6 @@ def may_run_eager(error: BaseException) -> bool:
     It may unless the user asked for the error (fullgraph) or for the stop (an interrupt). An operation that fails on
     fake tensors fails in eager too, and with the better message, so that is run even under fullgraph.
     """
-    from torch._dynamo import exc
-
     if not isinstance(error, Exception):
         return False
     asked_for = (exc.Unsupported, exc.FailOnRecompileLimitHit, exc.UserError, exc.UncapturedHigherOrderOpError)
@@ -369,18 +327,9 @@ def may_run_eager(error: BaseException) -> bool:
 # Entries
 
 
-def entry_count(code: CodeType) -> int:
-    """Return the number of live cache entries of `code`, over all regions."""
-    from torch._C._dynamo.eval_frame import _get_total_cache_entry_count
-
-    return int(_get_total_cache_entry_count(code))
-
-
 def reset_code(code: CodeType) -> None:
     """Drop every entry of `code`, and let it be compiled again."""
-    from torch._C._dynamo.eval_frame import reset_code as drop
-
-    drop(code)
+    _reset_code(code)
 
 
 # Compiling
@@ -460,8 +409,6 @@ class Compiler:
 
     def __call__(self, function: FunctionType, *, isolate: bool = False) -> Callable[..., Any]:
         """Compile `function`; with `isolate`, frames after a graph break keep their entries to themselves."""
-        import torch
-
         given = dict(self._options.given)
         if isinstance(settings := given.get("options"), Mapping):
             given["options"] = dict(settings)  # torch.compile takes entries out of it
@@ -504,8 +451,6 @@ class _Observed:
 
     def _compile(self, frame: Any, entry: Any, frame_state: dict[str, Any]) -> Any:
         from torch._C._dynamo.eval_frame import _FrameAction as FrameAction
-        from torch._dynamo import trace_rules
-        from torch._dynamo.utils import counters, graph_break_reasons
 
         if trace_rules.check(frame.f_code, frame=frame):
             return self._inner(frame, entry, frame_state)  # torch's own code: nothing to tell anybody
@@ -558,11 +503,6 @@ def _take_down(callback: Any) -> None:
     evaluator stays for the life of the process. What is uncounted the other way round evens it out: below a frame whose
     strategy is run-only, torch has a callback on that it did not count.
     """
-    from torch._C._dynamo.eval_frame import _FrameAction as FrameAction
-    from torch._C._dynamo.eval_frame import _FrameExecStrategy as FrameExecStrategy
-    from torch._C._dynamo.eval_frame import set_code_exec_strategy, set_eval_frame_isolate_recompiles_id
-    from torch._dynamo.eval_frame import set_eval_frame
-
     set_code_exec_strategy(_off.__code__, FrameExecStrategy(FrameAction.SKIP, FrameAction.RUN_ONLY))
     region = set_eval_frame_isolate_recompiles_id(-1)  # run-only does not count in an isolated region
     set_eval_frame(callback)
@@ -577,10 +517,6 @@ def _off(set_eval_frame: Callable[[Any], Any]) -> None:
 
 def _eager_once() -> Any:
     """Return Dynamo's answer for a frame that runs eager this time, with all that it calls."""
-    from torch._C._dynamo.eval_frame import _FrameAction as FrameAction
-    from torch._C._dynamo.eval_frame import _FrameExecStrategy as FrameExecStrategy
-    from torch._dynamo.types import ConvertFrameReturn
-
     strategy = FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP)
     return ConvertFrameReturn(frame_exec_strategy=strategy, apply_to_code=False)
 
@@ -607,18 +543,12 @@ def _first_line(error: BaseException) -> str:
 
 def _next_compile_id(frame_state: Mapping[str, Any]) -> str:
     """Return the id that Dynamo will give to the entry it is about to make."""
-    from torch._dynamo import convert_frame
-
     number = frame_state.get("_id", convert_frame.FRAME_COUNTER)
     return f"{number}/{convert_frame.FRAME_COMPILE_COUNTER[number] if '_id' in frame_state else 0}"
 
 
 def _recompile_reasons(frame: Any, callback: Any) -> list[str]:
     """Return for each entry of the frame's code why it does not fit, in torch's words; latest entry first."""
-    from torch._C._dynamo.eval_frame import _get_cache_entries_for_region, get_eval_frame_isolate_recompiles_id
-    from torch._dynamo.eval_frame import innermost_backend
-    from torch._dynamo.guards import get_and_maybe_log_recompilation_reasons
-
     region = get_eval_frame_isolate_recompiles_id()
     entries = [
         entry
@@ -650,8 +580,6 @@ def _settings() -> Iterator[None]:
     is kept per thread, a thread that has not set a value itself is given what the main thread has set (pytorch issue
     186537): a limit that was set in a cell also holds in a widget's callback.
     """
-    from torch._dynamo import config
-
     # Not config.patch: it leaves the former value behind as one that this thread has set.
     revert = config._make_closure_patcher(**_set_by_main_thread(), skip_nnmodule_hook_guards=False)()
     try:
@@ -661,8 +589,6 @@ def _settings() -> Iterator[None]:
 
 
 def _set_by_main_thread() -> dict[str, Any]:
-    from torch._dynamo import config
-    from torch.utils._config_module import _UNSET_SENTINEL
 
     from . import _native
 
@@ -694,7 +620,6 @@ def _compiler_made_modules_without_global_hooks() -> Iterator[None]:
     if not global_hooks():
         yield
         return
-    import torch.fx
 
     def forward_only(self: Any, *args: Any, **kwargs: Any) -> Any:
         return self.forward(*args, **kwargs)
@@ -723,7 +648,6 @@ def _compiler_made_modules_without_global_hooks() -> Iterator[None]:
 
 @functools.cache
 def _torch_directory() -> str:
-    import torch
 
     return torch.__file__.rsplit("/", 1)[0] + "/"
 
@@ -752,8 +676,6 @@ def guard_texts(guards: Any) -> list[str]:
 
 def guards_of(code: CodeType) -> list[Any]:
     """Return for each cache entry of `code`, over all regions, its guards."""
-    from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list
-
     return [entry.guard_manager for entry in _debug_get_cache_entry_list(code)]
 
 

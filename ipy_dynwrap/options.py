@@ -87,7 +87,6 @@ class Options:
 
         from . import dynamo
 
-        dynamo.require()
         known = set(inspect.signature(torch.compile).parameters) - {"model"}
         for name in given:
             if name not in known:

@@ -237,9 +237,9 @@ def test_region_that_cannot_be_entered_is_one_sentence(shell, monkeypatch):
 @pytest.mark.parametrize("problem", ["ipy_dynwrap needs torch>=2.13, which is not installed", "this is torch 1.0"])
 def test_torch_that_does_not_fit_is_one_sentence(shell, monkeypatch, problem):
     def require():
-        raise dynamo.UnsupportedTorchError(problem)
+        raise supported.UnsupportedTorchError(problem)
 
-    monkeypatch.setattr(dynamo, "require", require)
+    monkeypatch.setattr(supported, "require", require)
     assert not shell("%%compile\nran = True").success
     assert "ran" not in shell.ip.user_ns
     assert shell.text == f"UsageError: %%compile: {problem}\n"

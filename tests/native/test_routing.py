@@ -282,3 +282,20 @@ def test_enter_says_what_is_wrong_with_its_arguments():
         _native.leave(3)
     with pytest.raises(TypeError, match="a code object is needed"):
         _native.track(print)
+
+
+def test_an_error_of_a_routed_call_has_no_frame_of_route():
+    def fail(value):
+        raise ValueError(value)
+
+    def route(function, args, kwargs):
+        return fail(args[0])
+
+    region = _native.enter(lambda code, function: ROUTE if code is every_kind.__code__ else 0, route, object, 0)
+    try:
+        with pytest.raises(ValueError, match="1") as caught:
+            every_kind(1, d=2)
+    finally:
+        _native.leave(region)
+    names = [entry.name for entry in caught.traceback]
+    assert names == ["test_an_error_of_a_routed_call_has_no_frame_of_route", "fail"]
