@@ -6,15 +6,15 @@ Nothing here imports torch: ``%load_ext ipy_dynwrap`` is quick, and the first co
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
     from .compiled import compile  # noqa: A004 - the public name, as torch.compile's
     from .extension import load_ipython_extension, unload_ipython_extension
-    from .inspector import inspector
     from .public import cache_info, explain, reset
     from .regions import region
+    from .views import inspector
 
 __all__ = [
     "__version__",
@@ -28,16 +28,11 @@ __all__ = [
     "unload_ipython_extension",
 ]
 
-try:
-    __version__ = version(__name__)
-except PackageNotFoundError:  # a source tree that is not installed
-    __version__ = "0"
-
 _WHERE = {
     "cache_info": "public",
     "compile": "compiled",
     "explain": "public",
-    "inspector": "inspector",
+    "inspector": "views",
     "load_ipython_extension": "extension",
     "region": "regions",
     "reset": "public",
@@ -46,10 +41,21 @@ _WHERE = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(f".{_WHERE[name]}", __name__), name)
     return value
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(__name__)
+    except PackageNotFoundError:  # a source tree that is not installed
+        return "0"
 
 
 def __dir__() -> list[str]:

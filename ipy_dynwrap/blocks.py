@@ -76,8 +76,8 @@ class CompiledBlock:
         self._written = state.log.written
 
     def __enter__(self) -> None:
-        from .inspector import live_line
         from .regions import RegionError
+        from .views import live_line
 
         with ExitStack() as cleanup:
             cleanup.enter_context(live_line())
@@ -125,7 +125,9 @@ def _cut_below_user(trace: TracebackType) -> None:
 def _is_users(frame: FrameType) -> bool:
     file = frame.f_code.co_filename
     # A file name that is not absolute is a cell's in a terminal, or Cython's, or one of code that was made up.
-    return any(find(frame) for find in state.places) or (Path(file).is_absolute() and not file.startswith(_libraries()))
+    return state.place_of(file, frame.f_lineno).cell is not None or (
+        Path(file).is_absolute() and not file.startswith(_libraries())
+    )
 
 
 @functools.cache
@@ -138,7 +140,7 @@ def show_summary() -> None:
     """Show what happened in the regions of the cell that has ended; for IPython's event ``post_execute``."""
     reports, _here.reports = _here.reports, []
     if reports:
-        from .inspector import show_report
+        from .views import show_report
 
         show_report(_total(reports))
 

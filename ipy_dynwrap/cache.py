@@ -78,6 +78,7 @@ class Totals:
     """Counts over all wrappers, those that are gone included."""
 
     calls: int = 0
+    hits: int = 0
     eager_calls: int = 0
     compiles: int = 0
     recompiles: int = 0

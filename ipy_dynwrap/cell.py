@@ -20,7 +20,7 @@ from . import arguments, blocks, state
 from .events import Place
 
 if TYPE_CHECKING:
-    from types import CodeType, FrameType
+    from types import CodeType
 
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -212,14 +212,13 @@ class _Mute(ast.NodeTransformer):
         return node if inner else super().generic_visit(node)
 
 
-def place_in(shell: InteractiveShell) -> Callable[[FrameType], Place | None]:
-    """Return a function that says which cell of `shell` and line a frame belongs to; None for code of no cell."""
+def place_in(shell: InteractiveShell) -> Callable[[str, int], Place | None]:
+    """Return a function that says which cell of `shell` a file and line are of; None for code of no cell."""
 
-    def place(frame: FrameType) -> Place | None:
-        file = frame.f_code.co_filename
+    def place(file: str, line: int) -> Place | None:
         # ("Cell", "In[3]") for a cell; what `%run` and imports bring in is compiled without the shell's compiler.
         label = shell.compile.format_code_name(file)
         number = re.search(r"\d+", label[1]) if label is not None else None
-        return Place(int(number[0]), frame.f_lineno, file) if number is not None else None
+        return Place(int(number[0]), line, file) if number is not None else None
 
     return place

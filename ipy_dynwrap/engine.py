@@ -13,7 +13,7 @@ from typing import Any
 
 from . import _native, dynamo, state
 from .cache import Entry, Wrapper
-from .events import CompileFinished, CompileStarted, EagerCall, GraphBreak, Place
+from .events import CompileFinished, CompileStarted, EagerCall, GraphBreak
 from .families import Family
 from .keys import Kin, blind_global_hooks, kin_of, own_code
 from .learning import NewEntry, bind, learn
@@ -134,7 +134,7 @@ class _Recorder:
             )
         )
         for each in outcome.breaks:
-            place = Place(None, each.line, each.file) if each.file else None
+            place = state.place_of(each.file, each.line) if each.file else None
             state.log.write(GraphBreak(started.wrapper, started.target, each.reason, place))
         return call.eager_on_error and error is not None and dynamo.may_run_eager(error)
 

@@ -191,7 +191,7 @@ class Log:
     def unsubscribe(self, subscriber: Callable[[Event], None]) -> None:
         """Stop calling `subscriber`. Nothing happens if it is not subscribed."""
         with self._lock:
-            self._subscribers = tuple(known for known in self._subscribers if known is not subscriber)
+            self._subscribers = tuple(known for known in self._subscribers if known != subscriber)
 
     def clear(self) -> None:
         """Forget all records; the subscribers stay."""

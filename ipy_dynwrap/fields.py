@@ -141,7 +141,7 @@ def _own(owner: object) -> Mapping[str, object] | None:
 def _value(value: object, _: str) -> Hashable:
     # 1, 1.0 and True are equal and hash alike, but guards tell them apart.
     if is_plain(value):
-        return type(value).__name__, value  # type: ignore[return-value]  # plain values are hashable
+        return type(value).__name__, value
     # torch.float32, torch.device("cpu"): guards are written with their repr.
     return ("text", repr(value)) if type(value).__module__ == "torch" else ("a", type(value).__qualname__)
 

@@ -107,7 +107,7 @@ def _export(file: str) -> None:
     if path.suffix == ".json":
         text = json.dumps(cache_info(), default=_plain, indent=2)
     elif path.suffix == ".html":
-        from .inspector import html
+        from .views import html
 
         text = html.page(cache_info())
     else:

@@ -120,6 +120,7 @@ class Region:
         done = state.cache.totals().minus(self._before)
         return Report(
             calls=done.calls,
+            hits=done.hits,
             compiles=done.compiles,
             recompiles=done.recompiles,
             eager_calls=done.eager_calls,
@@ -213,7 +214,7 @@ def _reset(token: contextvars.Token[Region | None]) -> None:
 dynamo.keep_out(region)
 dynamo.keep_out(Region._route)  # noqa: SLF001 - this module's own
 for _each in (Region.__enter__, Region.__exit__, Region.close):
-    dynamo.keep_out(_each, callees=False)  # type: ignore[type-var]
+    dynamo.keep_out(_each, callees=False)
 
 
 class _Notes:

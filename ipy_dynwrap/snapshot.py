@@ -113,8 +113,8 @@ class CacheInfo:
         Counts since the start, or since `reset`; wrappers that are gone are included.
     compile_seconds
         Wall time of all compilations, in seconds.
-    calls
-        All routed calls.
+    calls, hits
+        All routed calls, and those that ran compiled code and compiled nothing.
     """
 
     wrappers: tuple[WrapperInfo, ...]
@@ -124,6 +124,7 @@ class CacheInfo:
     graph_breaks: int
     compile_seconds: float
     calls: int = 0
+    hits: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +133,8 @@ class Report:
 
     Parameters
     ----------
-    calls, compiles, recompiles, eager_calls, graph_breaks
-        Counts within the region.
+    calls, hits, compiles, recompiles, eager_calls, graph_breaks
+        Counts within the region, as in `WrapperInfo`.
     compile_seconds, seconds
         Wall time of its compilations, and of the whole region, in seconds.
     reasons
@@ -143,6 +144,7 @@ class Report:
     """
 
     calls: int = 0
+    hits: int = 0
     compiles: int = 0
     recompiles: int = 0
     eager_calls: int = 0

@@ -1,4 +1,7 @@
-"""What the process has one of: the log, the wrapper cache, and who knows where the user's code stands."""
+"""What the process has one of: the log, the wrapper cache, and who knows where the user's code stands.
+
+Torch is not imported with it: the notebook layer is loaded with this, long before anything compiles.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,10 @@ import sys
 from collections.abc import Callable
 from types import CodeType, FrameType
 
-from . import dynamo
 from .cache import WrapperCache
 from .events import Log, Place
 
-__all__ = ["cache", "is_ours", "log", "place_of_caller", "places"]
+__all__ = ["cache", "is_ours", "log", "place_of", "place_of_caller", "places"]
 
 
 def _stats(code: CodeType) -> tuple[int, int]:
@@ -19,11 +21,17 @@ def _stats(code: CodeType) -> tuple[int, int]:
     return _native.stats(code)
 
 
-log = Log()
-cache = WrapperCache(stats=_stats, drop=dynamo.reset_code)
+def _drop(code: CodeType) -> None:
+    from . import dynamo
 
-# Asked in order; the first that knows the frame answers. The notebook layer adds one for cells.
-places: list[Callable[[FrameType], Place | None]] = []
+    dynamo.reset_code(code)
+
+
+log = Log()
+cache = WrapperCache(stats=_stats, drop=_drop)
+
+# Asked for a file and a line, in order; the first that knows the file answers. The notebook layer adds one for cells.
+places: list[Callable[[str, int], Place | None]] = []
 
 _HERE = __file__.rsplit("/", 1)[0] + "/"
 
@@ -33,18 +41,22 @@ def is_ours(file: str) -> bool:
     return file.startswith((_HERE, "<ipy_dynwrap"))
 
 
+def place_of(file: str, line: int) -> Place:
+    """Return the place of a line: in its cell, if it is in one."""
+    return next((place for find in places if (place := find(file, line)) is not None), Place(None, line, file))
+
+
 def place_of_caller() -> Place | None:
     """Return the user's line that led here: the innermost one in a cell, else the innermost outside torch and us."""
+    from . import dynamo
+
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - documented, if not for every Python
-    outside: FrameType | None = None
+    outside: Place | None = None
     while frame is not None:
-        for find in places:
-            if (place := find(frame)) is not None:
-                return place
-        file = frame.f_code.co_filename
-        if outside is None and not is_ours(file) and not dynamo.is_torchs(file):
-            outside = frame
+        place = place_of(frame.f_code.co_filename, frame.f_lineno)
+        if place.cell is not None:
+            return place
+        if outside is None and not is_ours(place.file) and not dynamo.is_torchs(place.file):
+            outside = place
         frame = frame.f_back
-    if outside is None:
-        return None
-    return Place(None, outside.f_lineno, outside.f_code.co_filename)
+    return outside

@@ -30,7 +30,7 @@ COUNTS = ("compiles", "recompiles", "eager_calls", "graph_breaks")
 # Expressions only: a probe leaves no name behind.
 COUNT = f'print(*(getattr(__import__("ipy_dynwrap").cache_info(), name) for name in {COUNTS}))'
 EXPORT = "get_ipython().run_line_magic('dynwrap', 'export ' + {file!r})"
-TABLE = 'print(__import__("ipy_dynwrap.inspector.text", fromlist="text").short(__import__("ipy_dynwrap").cache_info()))'
+TABLE = 'print(__import__("ipy_dynwrap.views.text", fromlist="text").short(__import__("ipy_dynwrap").cache_info()))'
 
 
 @dataclass(frozen=True)

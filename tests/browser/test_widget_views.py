@@ -8,8 +8,8 @@ pytestmark = pytest.mark.browser
 
 SETUP = """
 from ipy_dynwrap.events import Log
-from ipy_dynwrap.inspector.feed import Feed
-from ipy_dynwrap.inspector.widget import Inspector
+from ipy_dynwrap.views.feed import Feed
+from ipy_dynwrap.views.widget import Inspector
 from ipy_dynwrap.snapshot import CacheInfo, EntryInfo, WrapperInfo
 
 MARKUP = "<img src=x onerror='window.hacked = 1'>"

@@ -7,7 +7,7 @@ import textwrap
 import pytest
 from IPython.core.completer import provisionalcompleter
 
-from ipy_dynwrap import cache_info, dynamo, regions, state
+from ipy_dynwrap import cache_info, regions, state, supported
 from ipy_dynwrap.cell import LineTaker
 
 pytestmark = pytest.mark.filterwarnings("ignore:To exit:UserWarning")

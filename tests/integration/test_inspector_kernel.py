@@ -12,7 +12,7 @@ from nbconvert import HTMLExporter
 RECORDS = """
 import time
 from ipy_dynwrap.events import CompileFinished, CompileStarted, Log
-from ipy_dynwrap.inspector import live_line, show_report
+from ipy_dynwrap.views import live_line, show_report
 from ipy_dynwrap.snapshot import Report
 
 log = Log()

@@ -11,8 +11,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
 from ipy_dynwrap.events import CompileFinished, CompileStarted, EagerCall, Log
-from ipy_dynwrap.inspector import live, live_line
-from ipy_dynwrap.inspector.feed import Compiling, Feed
+from ipy_dynwrap.views import live, live_line
+from ipy_dynwrap.views.feed import Compiling, Feed
 
 
 def started(compile_id="0/0", reasons=(), target="Net.forward"):
@@ -38,7 +38,7 @@ class FakeScreen:
 def clock(monkeypatch):
     """Let the test say how late it is."""
     now = [100.0]
-    monkeypatch.setattr("ipy_dynwrap.inspector.feed.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("ipy_dynwrap.views.feed.time.monotonic", lambda: now[0])
     return now
 
 

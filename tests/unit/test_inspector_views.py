@@ -11,10 +11,10 @@ from rich.console import Console
 
 import ipy_dynwrap
 from ipy_dynwrap.events import CompileFinished, CompileStarted, Log
-from ipy_dynwrap.inspector import html, text
-from ipy_dynwrap.inspector.feed import Feed
-from ipy_dynwrap.inspector.widget import Inspector
 from ipy_dynwrap.snapshot import CacheInfo, EntryInfo, WrapperInfo
+from ipy_dynwrap.views import html, text
+from ipy_dynwrap.views.feed import Feed
+from ipy_dynwrap.views.widget import Inspector
 
 EMPTY = CacheInfo((), 0, 0, 0, 0, 0.0)
 MARKUP = "<img src=x onerror='hacked()'>[red]&amp;"
@@ -256,7 +256,7 @@ def test_an_inspector_follows_the_log_until_it_is_hidden_or_closed(inspect, wait
 
 
 def test_the_package_can_be_called_wherever_it_was_imported_first():
-    from ipy_dynwrap.inspector import live_line
+    from ipy_dynwrap.views import live_line
 
     assert live_line
     made = ipy_dynwrap.inspector()

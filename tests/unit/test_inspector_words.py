@@ -7,8 +7,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
 from ipy_dynwrap.events import CompileStarted
-from ipy_dynwrap.inspector import show_report, summary, words
 from ipy_dynwrap.snapshot import CacheInfo, Report
+from ipy_dynwrap.views import show_report, summary, words
 
 
 @pytest.mark.parametrize(
@@ -45,18 +45,18 @@ def test_what_a_terminal_would_obey_is_made_visible():
     [
         (Report(), ""),
         (Report(seconds=3), ""),
-        (Report(calls=1), "1 call, 1 hit, 0 eager"),
+        (Report(calls=1, hits=1), "1 call, 1 hit, 0 eager"),
         (Report(calls=1, compiles=1, compile_seconds=0.3), "compiled 1 graph in 300 ms · 1 call, 0 hits, 0 eager"),
         (
-            Report(120, 2, 1, 0, 0, 1.3, 4.0, ("Net.forward: x.shape[0] 4 -> 5",)),
+            Report(120, 118, 2, 1, 0, 0, 1.3, 4.0, ("Net.forward: x.shape[0] 4 -> 5",)),
             "compiled 2 graphs in 1.3 s (1 again: Net.forward: x.shape[0] 4 -> 5) · 120 calls, 118 hits, 0 eager",
         ),
         (
-            Report(9, 4, 4, 0, 0, 1.0, 1.0, ("a", "b", "c", "d")),
+            Report(9, 5, 4, 4, 0, 0, 1.0, 1.0, ("a", "b", "c", "d")),
             "compiled 4 graphs in 1.0 s (4 again: a; b; and 2 more reasons) · 9 calls, 5 hits, 0 eager",
         ),
-        # One call may compile several graphs here, and hits cannot be told from the counts.
-        (Report(9, 4, 0, 1, 2, 1.0), "compiled 4 graphs in 1.0 s · 9 calls, 1 eager · 2 graph breaks"),
+        # One call may compile several graphs: the hits are not what the other counts leave.
+        (Report(9, 7, 4, 0, 1, 2, 1.0), "compiled 4 graphs in 1.0 s · 9 calls, 7 hits, 1 eager · 2 graph breaks"),
     ],
 )
 def test_the_summary_is_one_line(report, text):
@@ -82,7 +82,7 @@ def test_nothing_is_shown_where_there_is_nothing_to_say():
 
 
 def test_notices_have_lines_of_their_own_and_a_hint():
-    data = summary.bundle(Report(calls=2, eager_calls=1, notices=("<b>f</b> ran eager: at limit\nnow", "another")))
+    data = summary.bundle(Report(calls=2, hits=1, eager_calls=1, notices=("<b>f</b> ran eager: at limit\nnow", "another")))
     assert data is not None
     assert data["text/plain"].splitlines() == [
         "2 calls, 1 hit, 1 eager  (%dynwrap shows more)",
@@ -94,7 +94,7 @@ def test_notices_have_lines_of_their_own_and_a_hint():
 
 
 def test_no_hint_without_a_reason_to_look():
-    data = summary.bundle(Report(calls=2))
+    data = summary.bundle(Report(calls=2, hits=2))
     assert data == {"text/plain": "2 calls, 2 hits, 0 eager", "text/html": data["text/html"]}
 
 
@@ -102,12 +102,12 @@ def test_the_summary_is_captured_as_other_output_is():
     InteractiveShell.instance()
     try:
         with capture_output() as captured:
-            show_report(Report(calls=3))
+            show_report(Report(calls=3, hits=3))
         assert [output.data["text/plain"] for output in captured.outputs] == ["3 calls, 3 hits, 0 eager"]
     finally:
         InteractiveShell.clear_instance()
 
 
 def test_without_ipython_nothing_is_printed(capsys):
-    show_report(Report(calls=3))
+    show_report(Report(calls=3, hits=3))
     assert capsys.readouterr() == ("", "")

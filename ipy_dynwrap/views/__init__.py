@@ -13,8 +13,6 @@ A view reads snapshots and records only. Importing this package imports none of 
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from .live import live_line
@@ -54,12 +52,3 @@ def _reset_one(name: str) -> None:
     if any_open():
         raise RuntimeError("Not now: a cell runs compiled code. Reset again when it is done.")
     reset(name)
-
-
-class _Callable(ModuleType):
-    """A package with a call: importing it puts it where `ipy_dynwrap.inspector()` is looked for."""
-
-    __call__ = staticmethod(inspector)
-
-
-sys.modules[__name__].__class__ = _Callable

@@ -20,7 +20,6 @@ __all__ = [
     "place",
     "printable",
     "summary",
-    "summary_hits",
     "sums",
 ]
 
@@ -106,14 +105,6 @@ def sums(info: CacheInfo) -> str:
     return " · ".join(parts)
 
 
-def summary_hits(report: Report) -> int | None:
-    """Return the calls that compiled nothing and were not eager.
-
-    None where a graph break lets one call compile several graphs: the counts of `report` do not tell then.
-    """
-    return None if report.graph_breaks else max(0, report.calls - report.compiles - report.eager_calls)
-
-
 def summary(report: Report) -> str:
     """Return the line under a cell; empty if nothing was called and nothing compiled."""
     parts = []
@@ -123,13 +114,8 @@ def summary(report: Report) -> str:
             text += f" ({report.recompiles:,} again{_because(report.reasons)})"
         parts.append(text)
     if report.calls:
-        hit = summary_hits(report)
         parts.append(
-            ", ".join(
-                [count(report.calls, "call")]
-                + ([] if hit is None else [count(hit, "hit")])
-                + [f"{report.eager_calls:,} eager"]
-            )
+            ", ".join([count(report.calls, "call")] + [count(report.hits, "hit")] + [f"{report.eager_calls:,} eager"])
         )
     if report.graph_breaks:
         parts.append(count(report.graph_breaks, "graph break"))
