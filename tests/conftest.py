@@ -104,7 +104,7 @@ def state_of_torch():
 
 
 def reset_all():
-    if "ipy_dynwrap.public" in sys.modules:
+    if "ipy_dynwrap.state" in sys.modules:
         ipy_dynwrap.reset()
     if "torch._dynamo" in sys.modules:
         import torch._dynamo
