@@ -114,9 +114,7 @@ def summary(report: Report) -> str:
             text += f" ({report.recompiles:,} again{_because(report.reasons)})"
         parts.append(text)
     if report.calls:
-        parts.append(
-            ", ".join([count(report.calls, "call")] + [count(report.hits, "hit")] + [f"{report.eager_calls:,} eager"])
-        )
+        parts.append(f"{count(report.calls, 'call')}, {count(report.hits, 'hit')}, {report.eager_calls:,} eager")
     if report.graph_breaks:
         parts.append(count(report.graph_breaks, "graph break"))
     return " · ".join(parts)

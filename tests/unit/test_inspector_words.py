@@ -82,7 +82,9 @@ def test_nothing_is_shown_where_there_is_nothing_to_say():
 
 
 def test_notices_have_lines_of_their_own_and_a_hint():
-    data = summary.bundle(Report(calls=2, hits=1, eager_calls=1, notices=("<b>f</b> ran eager: at limit\nnow", "another")))
+    data = summary.bundle(
+        Report(calls=2, hits=1, eager_calls=1, notices=("<b>f</b> ran eager: at limit\nnow", "another"))
+    )
     assert data is not None
     assert data["text/plain"].splitlines() == [
         "2 calls, 1 hit, 1 eager  (%dynwrap shows more)",
