@@ -105,7 +105,8 @@ def _wait_for(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
     pytest.fail(f"JupyterLab did not start:\n{log.read_text()[-3000:]}")
 
 
-@pytest.fixture(scope="session")
+# For a module: while playwright is open, an event loop runs on this thread, and the tests of other folders need one.
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[sync_api.Browser]:
     if CHROMIUM is None:
         pytest.skip("no Chromium on this machine")
