@@ -1,0 +1,296 @@
+"""What `ipy_dynwrap.dynamo` takes from torch's private API: a test for each name, to say in one line what has moved.
+
+None of these imports `ipy_dynwrap.dynamo`'s own names: if torch moves something, that module may not import at all.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib.util
+import inspect
+import re
+from pathlib import Path
+from types import CodeType
+
+import pytest
+import torch
+import torch._dynamo
+import torch.nn as nn
+from torch._dynamo.utils import counters, graph_break_reasons
+
+DYNAMO = Path(importlib.util.find_spec("ipy_dynwrap").origin).with_name("dynamo.py")
+
+X = torch.ones(3)
+
+# Where a name is, and what it is asked for there.
+NAMES = {
+    "torch._C._dynamo.eval_frame._debug_get_cache_entry_list": "the entries of a code object",
+    "torch._C._dynamo.eval_frame._get_cache_entries_for_region": "the entries of a region",
+    "torch._C._dynamo.eval_frame._FrameAction": "skip, run only",
+    "torch._C._dynamo.eval_frame._FrameExecStrategy": "the answer of a callback",
+    "torch._C._dynamo.eval_frame.get_eval_frame_isolate_recompiles_id": "the region of this thread",
+    "torch._C._dynamo.eval_frame.set_eval_frame_isolate_recompiles_id": "the region of this thread",
+    "torch._C._dynamo.eval_frame.reset_code": "dropping the entries of one code object",
+    "torch._C._dynamo.eval_frame.set_code_exec_strategy": "leaving our own frames alone",
+    "torch._C._functorch.peek_interpreter_stack": "whether a torch.func transform is on",
+    "torch._C._get_tracing_state": "whether torch.jit.trace is on",
+    "torch._dynamo.backends.registry.list_backends": "the names of backends",
+    "torch._dynamo.config": "the limits",
+    "torch._dynamo.config._config": "which settings this thread has made itself",
+    "torch._dynamo.config._make_closure_patcher": "settings for one compilation",
+    "torch._dynamo.convert_frame.FRAME_COUNTER": "the id of the next frame",
+    "torch._dynamo.convert_frame.FRAME_COMPILE_COUNTER": "the id of the next entry",
+    "torch._dynamo.convert_frame.output_codes": "telling compiled code from others",
+    "torch._dynamo.eval_frame.OptimizedModule": "modules that torch.compile made",
+    "torch._dynamo.eval_frame._stance.stance": "the stance of the compiler",
+    "torch._dynamo.eval_frame.innermost_backend": "the backend behind a callback",
+    "torch._dynamo.eval_frame.innermost_fn": "the function behind a compiled one",
+    "torch._dynamo.eval_frame.set_eval_frame": "the callback of this thread",
+    "torch._dynamo.exc.FailOnRecompileLimitHit": "what the user asked for",
+    "torch._dynamo.exc.TorchDynamoException": "torch's word about a compilation",
+    "torch._dynamo.exc.UncapturedHigherOrderOpError": "what the user asked for",
+    "torch._dynamo.exc.Unsupported": "what the user asked for",
+    "torch._dynamo.exc.UserError": "what the user asked for",
+    "torch._dynamo.external_utils.wrap_inline": "what is already compiled",
+    "torch._dynamo.guards.get_and_maybe_log_recompilation_reasons": "why an entry does not fit",
+    "torch._dynamo.resume_execution.TORCH_DYNAMO_RESUME_IN_PREFIX": "telling the rest of a broken function",
+    "torch._dynamo.trace_rules.check": "whether a frame is torch's own",
+    "torch._dynamo.types.ConvertFrameReturn": "the answer of a callback",
+    "torch._dynamo.utils.counters": "whether a compilation made a graph",
+    "torch._dynamo.utils.graph_break_reasons": "the graph breaks",
+    "torch._inductor.cpp_builder.get_cpp_compiler": "whether there is a C++ compiler",
+    "torch._inductor.list_mode_options": "the names of modes",
+    "torch.autograd.graph._engine_run_backward": "nothing is routed during backward",
+    "torch.fx._symbolic_trace.is_fx_symbolic_tracing": "whether FX is tracing",
+    "torch.nn.Module._call_impl": "graph modules without global hooks",
+    "torch.nn.Module._wrapped_call_impl": "what a call of a module runs",
+    "torch.nn.modules.module._global_backward_hooks": "hooks for all modules",
+    "torch.nn.modules.module._global_backward_pre_hooks": "hooks for all modules",
+    "torch.nn.modules.module._global_forward_hooks": "hooks for all modules",
+    "torch.nn.modules.module._global_forward_hooks_always_called": "hooks for all modules",
+    "torch.nn.modules.module._global_forward_pre_hooks": "hooks for all modules",
+    "torch.nn.modules.module._has_any_global_hook": "hooks for all modules",
+    "torch.utils._config_module._UNSET_SENTINEL": "which settings this thread has made itself",
+    "torch.utils._python_dispatch._get_current_dispatch_mode": "whether a dispatch mode is on",
+    "torch.utils.data.dataloader._BaseDataLoaderIter": "nothing is routed in data loading",
+}
+
+
+def found(path):
+    """Return what is at a dotted path: the longest module, then attributes."""
+    parts = path.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            module = importlib.import_module(".".join(parts[:length]))
+        except ImportError:
+            continue
+        return functools.reduce(getattr, parts[length:], module)
+    raise AttributeError(path)
+
+
+@pytest.mark.parametrize("path", NAMES)
+def test_name_is_there(path):
+    try:
+        found(path)
+    except AttributeError:
+        pytest.fail(f"torch {torch.__version__} has no {path} any more (for: {NAMES[path]})", pytrace=False)
+
+
+def names_read(tree):
+    """Yield the dotted paths in torch that dynamo.py's code goes to."""
+    known = {"torch": "torch"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("torch"):
+            for each in node.names:
+                known[each.asname or each.name] = f"{node.module}.{each.name}"
+                yield f"{node.module}.{each.name}"
+    for node in ast.walk(tree):
+        parts, inner = [], node
+        while isinstance(inner, ast.Attribute):
+            parts.insert(0, inner.attr)
+            inner = inner.value
+        if parts and isinstance(inner, ast.Name) and inner.id in known:
+            yield ".".join([known[inner.id], *parts])
+
+
+def test_no_private_name_is_read_without_a_test():
+    private = {path for path in names_read(ast.parse(DYNAMO.read_text())) if re.search(r"\._(?!_)", path)}
+    # A way to a name that is listed, or what such a name offers.
+    untold = [
+        path
+        for path in private
+        if not any(f"{name}.".startswith(f"{path}.") or path.startswith(f"{name}.") for name in NAMES)
+    ]
+    assert not untold, f"dynamo.py reads what no test names: {sorted(untold)}"
+
+
+# What the names mean
+
+
+def moved(condition, what):
+    if not condition:
+        pytest.fail(f"torch {torch.__version__}: {what}", pytrace=False)
+
+
+def compiled_entry(function, *args, **options):
+    torch.compile(function, backend="eager", **options)(*args)
+    (entry,) = found("torch._C._dynamo.eval_frame._debug_get_cache_entry_list")(function.__code__)
+    return entry
+
+
+def test_the_callback_is_in_a_cell_of_the_compiled_function():
+    compiled = torch.compile(lambda x: x + 1, backend="eager")
+    moved("callback" in compiled.__code__.co_freevars, "torch.compile's function has no cell named 'callback'")
+    callback = compiled.__closure__[compiled.__code__.co_freevars.index("callback")].cell_contents
+    moved(hasattr(callback, "_torchdynamo_orig_backend"), "the callback has no _torchdynamo_orig_backend")
+    parameters = list(inspect.signature(type(callback).__call__).parameters)
+    moved(parameters == ["self", "frame", "cache_entry", "frame_state"], f"the callback takes {parameters}")
+
+
+def test_compile_takes_isolate_recompiles():
+    moved("isolate_recompiles" in inspect.signature(torch.compile).parameters, "no isolate_recompiles in torch.compile")
+
+
+def test_an_entry_has_code_and_guards():
+    def f(x):
+        return x + 1
+
+    entry = compiled_entry(f, X)
+    moved(isinstance(entry.code, CodeType), "an entry has no code")
+    moved(entry.guard_manager.check({"x": X}) is True, "guards do not hold for what was compiled")
+    moved(entry.guard_manager.check({"x": torch.ones(4)}) is False, "guards hold for what was not compiled")
+    root = entry.guard_manager.root
+    for name in ("get_leaf_guards", "get_child_managers"):
+        moved(hasattr(root, name), f"the root of the guards has no {name}")
+    texts = [text for guard in root.get_leaf_guards() for text in guard.verbose_code_parts()]
+    moved(all(isinstance(text, str) for text in texts), "verbose_code_parts is no list of texts")
+
+
+def test_reset_code_drops_the_entries_of_one_code_object():
+    def f(x):
+        return x + 1
+
+    def g(x):
+        return x + 2
+
+    compiled_entry(f, X)
+    compiled_entry(g, X)
+    entries = found("torch._C._dynamo.eval_frame._debug_get_cache_entry_list")
+    found("torch._C._dynamo.eval_frame.reset_code")(f.__code__)
+    moved((len(entries(f.__code__)), len(entries(g.__code__))) == (0, 1), "reset_code does not drop one code's entries")
+
+
+def test_a_callback_set_is_returned_when_it_is_taken_off():
+    set_eval_frame = found("torch._dynamo.eval_frame.set_eval_frame")
+    moved(set_eval_frame(None) is None, "set_eval_frame does not return None where no callback was")
+
+
+def test_a_frame_strategy_has_an_action_for_the_frame_and_one_for_what_it_calls():
+    action = found("torch._C._dynamo.eval_frame._FrameAction")
+    strategy = found("torch._C._dynamo.eval_frame._FrameExecStrategy")(action.SKIP, action.RUN_ONLY)
+    moved(strategy.cur_action == action.SKIP, "cur_action is not the first of a strategy")
+    moved(strategy.recursive_action == action.RUN_ONLY, "recursive_action is not the second of a strategy")
+    moved(hasattr(action, "DEFAULT"), "there is no FrameAction.DEFAULT")
+    result = found("torch._dynamo.types.ConvertFrameReturn")(frame_exec_strategy=strategy, apply_to_code=False)
+    moved(result.guarded_code is None, "a ConvertFrameReturn without code has guarded_code")
+    moved(hasattr(result, "skip_reason"), "a ConvertFrameReturn has no skip_reason")
+
+
+def test_a_graph_is_counted_and_a_break_is_noted():
+    def f(x):
+        x = x + 1
+        torch._dynamo.graph_break()
+        return x * 2
+
+    graphs, breaks = counters["stats"]["unique_graphs"], len(graph_break_reasons)
+    torch.compile(f, backend="eager")(X)
+    moved(counters["stats"]["unique_graphs"] == graphs + 2, "counters['stats']['unique_graphs'] does not count graphs")
+    moved(len(graph_break_reasons) > breaks, "graph_break_reasons does not keep graph breaks")
+    last = graph_break_reasons[-1]
+    moved(bool(last.reason) and last.user_stack[-1].filename == __file__, "a graph break has no reason or user_stack")
+    moved(isinstance(last.user_stack[-1].lineno, int), "a frame of user_stack has no lineno")
+
+
+def test_a_module_has_marks_of_being_compiled():
+    moved(nn.Module._compiled_call_impl is None, "nn.Module has no _compiled_call_impl")
+    module = nn.Linear(2, 2)
+    module.compile(backend="eager")
+    moved(module._compiled_call_impl is not None, "Module.compile does not set _compiled_call_impl")
+    moved(torch.compile(module, backend="eager")._orig_mod is module, "an OptimizedModule has no _orig_mod")
+    disabled = torch.compiler.disable(lambda x: x)
+    moved(getattr(disabled, "_torchdynamo_disable", False) is True, "disable does not set _torchdynamo_disable")
+
+
+def test_marks_lead_from_a_compiled_function_to_the_original():
+    def f(x):
+        return x
+
+    def mine(x):
+        return x
+
+    mine._torchdynamo_orig_callable = f
+    innermost = found("torch._dynamo.eval_frame.innermost_fn")
+    moved(innermost(mine) is mine, "innermost_fn follows a mark without _torchdynamo_wrapper_id")
+    mine._torchdynamo_wrapper_id = id(mine)
+    moved(innermost(mine) is f, "innermost_fn does not follow _torchdynamo_orig_callable")
+    moved(innermost(torch.compile(f, backend="eager")) is f, "innermost_fn does not find what torch.compile compiled")
+
+
+def test_settings_have_an_override_of_the_thread():
+    from torch._dynamo import config
+
+    unset = found("torch.utils._config_module._UNSET_SENTINEL")
+    entry = config._config["recompile_limit"]
+    moved(hasattr(entry, "user_override") and hasattr(entry.user_override, "get"), "no user_override in a setting")
+    moved(
+        entry.user_override.get() is unset or isinstance(entry.user_override.get(), int), "user_override holds no value"
+    )
+
+
+@pytest.mark.parametrize("name", ["recompile_limit", "accumulated_recompile_limit", "skip_nnmodule_hook_guards"])
+def test_setting_is_there(name):
+    from torch._dynamo import config
+
+    moved(name in config.get_config_copy(), f"torch._dynamo.config has no {name}")
+
+
+@pytest.mark.parametrize(
+    "stance",
+    [
+        "default",
+        "force_eager",
+        "eager_on_recompile",
+        "fail_on_recompile",
+        "eager_then_compile",
+        "aot_eager_then_compile",
+    ],
+)
+def test_stance_is_known(stance):
+    try:
+        with torch.compiler.set_stance(stance):
+            pass
+    except RuntimeError:
+        pytest.fail(f"torch {torch.__version__} does not know the stance {stance!r}", pytrace=False)
+
+
+def test_barriers_have_code_of_their_own():
+    def nothing(): ...
+
+    candidates = {
+        "a compiled function": torch.compile(nothing, backend="eager"),
+        "a disabled function": torch.compiler.disable(nothing),
+        "OptimizedModule.__call__": found("torch._dynamo.eval_frame.OptimizedModule").__call__,
+        "checkpoint": torch.utils.checkpoint.checkpoint,
+        "the data loader's next": found("torch.utils.data.dataloader._BaseDataLoaderIter").__next__,
+        "backward": found("torch.autograd.graph._engine_run_backward"),
+    }
+    without = [name for name, each in candidates.items() if not isinstance(getattr(each, "__code__", None), CodeType)]
+    moved(not without, f"no Python code behind {without}")
+
+
+def test_torch_is_where_its_file_names_say():
+    moved(Path(torch._dynamo.__file__).is_relative_to(Path(torch.__file__).parent / "_dynamo"), "torch._dynamo moved")
+    from torch._subclasses import fake_tensor
+
+    moved(fake_tensor.log.name == "torch._subclasses.fake_tensor", "the logger of fake tensors has another name")
