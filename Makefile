@@ -33,7 +33,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-native browser lint format bench wheel clean
+.PHONY: help demo test test-native test-random browser lint format bench wheel clean
 
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -54,6 +54,9 @@ test: $(INSTALLED) $(browser) ## Run every test, those in a browser included
 
 test-native: $(INSTALLED) ## Run the tests of the frame hook alone
 	$(BIN)/python -m pytest tests/native $(PYTEST_ARGS)
+
+test-random: $(INSTALLED) ## Compare random programs with eager, and count their compilations, for about an hour
+	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest tests/random $(PYTEST_ARGS)
 
 browser: $(INSTALLED)
 	@$(BIN)/python tools/browser.py

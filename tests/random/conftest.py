@@ -1,0 +1,28 @@
+"""The sizes of the randomized tests: small and the same every time, or nightly and new every time."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck), "print_blob": True}
+settings.register_profile("default", max_examples=6, stateful_step_count=30, derandomize=True, database=None, **COMMON)
+settings.register_profile("nightly", max_examples=400, stateful_step_count=60, **COMMON)
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
+settings.load_profile(PROFILE)
+
+
+def pytest_collection_modifyitems(config, items):
+    if PROFILE == "nightly":
+        return
+    nightly = [each for each in items if each.get_closest_marker("random")]
+    config.hook.pytest_deselected(items=nightly)
+    items[:] = [each for each in items if each not in nightly]
+
+
+@pytest.fixture
+def nightly():
+    """Tell whether the tests run in their nightly size."""
+    return PROFILE == "nightly"
