@@ -1,7 +1,8 @@
-// Python's view of the frame hook: conversion only, no logic. The contract of each function is in frame_hook.h, the
-// types are in ipy_dynwrap/_native.pyi.
+// Python's view of the C code: conversion only, no logic. The contract of each function is in frame_hook.h or facts.h,
+// the types are in ipy_dynwrap/_native.pyi.
 #include <pybind11/pybind11.h>
 
+#include "facts.h"
 #include "frame_hook.h"
 
 namespace py = pybind11;
@@ -97,6 +98,19 @@ PYBIND11_MODULE(MAIN_NAME, m, py::mod_gil_not_used(), py::multiple_interpreters:
     m.def(
         "thread_context", [](const py::object &identifier) { return result(hook_thread_context(identifier.ptr())); },
         py::arg("thread_id"));
+
+    m.def(
+        "versions", [](const py::object &references) { return result(facts_versions(references.ptr())); },
+        py::arg("references"));
+    m.def(
+        "parts", [](const py::object &references) { return result(facts_parts(references.ptr())); },
+        py::arg("references"));
+    m.def(
+        "same_parts",
+        [](const py::object &references, const py::object &parts) {
+            return result(facts_same_parts(references.ptr(), parts.ptr()));
+        },
+        py::arg("references"), py::arg("parts"));
 
     py::module_::import("os").attr("register_at_fork")(py::arg("after_in_child") = m.attr("after_fork"));
     py::module_::import("atexit").attr("register")(m.attr("after_fork"));

@@ -18,6 +18,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #if defined(Py_GIL_DISABLED) || PY_VERSION_HEX < 0x030A0000 || PY_VERSION_HEX >= 0x030E0000
 #define COMPAT_KNOWN 0
@@ -40,6 +41,40 @@ typedef PyFrameObject compat_frame;
 #endif
 
 typedef PyObject *(*compat_evaluator)(PyThreadState *, compat_frame *, int);
+
+/* 0 for a class whose attributes have changed since the last look-up in it. CPython 3.12 keeps no flag beside the tag
+ * (https://github.com/python/cpython/pull/101826), and before 3.11 the tag of a changed class keeps its value. */
+static inline uint32_t
+type_version(PyTypeObject *type)
+{
+#if PY_VERSION_HEX < 0x030C0000
+    if (!PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG)) {
+        return 0;
+    }
+#endif
+    return type->tp_version_tag;
+}
+
+/* A new reference, or NULL without an exception if the object is gone. PyWeakref_GetObject is deprecated from 3.13 on,
+ * and what replaces it is not there before (https://docs.python.org/3/c-api/weakref.html). */
+static inline PyObject *
+weakref_get(PyObject *reference)
+{
+    PyObject *object = NULL;
+
+#if PY_VERSION_HEX >= 0x030D0000
+    if (PyWeakref_GetRef(reference, &object) < 0) {
+        PyErr_Clear();
+    }
+#else
+    object = PyWeakref_GetObject(reference); /* borrowed */
+    if (object == Py_None) {
+        return NULL;
+    }
+    Py_XINCREF(object);
+#endif
+    return object;
+}
 
 #if COMPAT_KNOWN
 

@@ -1,12 +1,14 @@
 """The frame hook: a PEP 523 evaluator that hands chosen calls to Python, and counts runs of chosen code.
 
-Built from ``csrc/frame_hook.c`` (the hook; its contract is in ``frame_hook.h``) and ``csrc/binding.cpp`` (conversion).
+Built from ``csrc/frame_hook.c`` (the hook), ``csrc/facts.c`` (facts about classes and functions) and
+``csrc/binding.cpp`` (conversion); the contracts are in ``frame_hook.h`` and ``facts.h``.
 """
 
 from collections.abc import Callable, Mapping
 from contextvars import Context
 from types import CodeType, FunctionType
 from typing import Any, Final, TypeVar, final
+from weakref import ref
 
 _T = TypeVar("_T")
 
@@ -90,3 +92,12 @@ def after_fork() -> None:
 
 def thread_context(thread_id: int) -> Context | None:
     """Return the current context of the thread with this identifier, or None. Copy it: the thread goes on."""
+
+def versions(references: tuple[ref[type], ...]) -> bytes:
+    """Return the version tags of classes, which change when an attribute of the class or of a base is set."""
+
+def parts(references: tuple[ref[FunctionType], ...]) -> tuple[object, ...]:
+    """Return code, defaults and keyword-only defaults of functions, side by side."""
+
+def same_parts(references: tuple[ref[FunctionType], ...], parts: tuple[object, ...]) -> bool:
+    """Tell whether the functions still have the very same parts."""

@@ -10,6 +10,7 @@ import contextlib
 import functools
 import logging
 import threading
+import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import CodeType, FunctionType, TracebackType
@@ -38,10 +39,11 @@ from torch._C._dynamo.eval_frame import reset_code as _reset_code
 from torch._dynamo import config, convert_frame, eval_frame, exc, trace_rules
 from torch._dynamo.eval_frame import OptimizedModule, innermost_backend, innermost_fn, set_eval_frame
 from torch._dynamo.external_utils import wrap_inline
-from torch._dynamo.guards import get_and_maybe_log_recompilation_reasons
+from torch._dynamo.guards import GuardBuilder, get_and_maybe_log_recompilation_reasons
 from torch._dynamo.resume_execution import TORCH_DYNAMO_RESUME_IN_PREFIX
 from torch._dynamo.types import ConvertFrameReturn
 from torch._dynamo.utils import counters, graph_break_reasons
+from torch._dynamo.variables.builder import VariableBuilder
 from torch.nn.modules import module
 from torch.utils._config_module import _UNSET_SENTINEL
 from torch.utils._python_dispatch import _get_current_dispatch_mode
@@ -368,7 +370,9 @@ class Outcome:
     breaks
         The graph breaks that were met.
     guards
-        The guards of the new entry, for `guard_texts`.
+        The guards of the new entry, for `guard_texts` and `add_guard`.
+    classes
+        The classes of the objects that the entry has looked into.
     """
 
     state: str
@@ -376,6 +380,7 @@ class Outcome:
     code: CodeType | None
     breaks: tuple[Break, ...]
     guards: Any = None
+    classes: frozenset[type] = frozenset()
 
 
 class Observer(Protocol):
@@ -462,10 +467,15 @@ class _Observed:
                 functools.partial(_recompile_reasons, frame, self._inner),
             )
             graphs, breaks = counters["stats"]["unique_graphs"], len(graph_break_reasons)
+            classes: set[type] = set()
             error: BaseException | None = None
             result: Any = None
             try:
-                with _compiler_made_modules_without_global_hooks(), _fake_tensor_errors_unlogged():
+                with (
+                    _looking_into(classes),
+                    _compiler_made_modules_without_global_hooks(),
+                    _fake_tensor_errors_unlogged(),
+                ):
                     result = self._inner(frame, entry, frame_state)
             except BaseException as caught:  # noqa: BLE001 - raised again below
                 error = caught
@@ -484,7 +494,7 @@ class _Observed:
                     # Torch would skip this code for good, though only what is on now stands in the way.
                     state, detail = "put off", cause
                     result = _eager_once()
-            eager = observer.finished(Outcome(state, detail, code, met, guards), error)
+            eager = observer.finished(Outcome(state, detail, code, met, guards, frozenset(classes)), error)
         if error is None:
             return result
         if eager and isinstance(error, Exception):
@@ -643,6 +653,41 @@ def _compiler_made_modules_without_global_hooks() -> Iterator[None]:
             _making.depth -= 1
 
 
+_C_CALLABLES = (
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.MethodWrapperType,
+    types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType,
+)
+
+
+@contextlib.contextmanager
+def _looking_into(classes: set[type]) -> Iterator[None]:
+    """Add to `classes` the class of each object that Dynamo looks into on this thread.
+
+    Where it meets a descriptor or another callable that is implemented in C, it is asked for the identity guard that it
+    leaves out (pytorch issue 197811): two of them would otherwise share an entry.
+    """
+    builder: Any = VariableBuilder
+    thread = threading.get_ident()
+
+    def wrap(self: Any, value: Any) -> Any:
+        if threading.get_ident() == thread:
+            classes.add(value if isinstance(value, type) else type(value))
+            if isinstance(value, _C_CALLABLES):
+                self.install_guards(GuardBuilder.ID_MATCH)
+        return original(self, value)
+
+    with _patching:
+        original = builder._wrap
+        builder._wrap = wrap
+        try:
+            yield
+        finally:
+            builder._wrap = original
+
+
 # Files
 
 
@@ -667,6 +712,11 @@ def is_compiled_internals(file: str) -> bool:
 
 
 # Guards
+
+
+def add_guard(guards: Any, holds: Callable[[Any], bool], text: str) -> None:
+    """Let an entry also depend on `holds`, which is given the frame's variables; `text` is what is said if it fails."""
+    guards.root.add_lambda_guard(holds, [text], None)
 
 
 def guard_texts(guards: Any) -> list[str]:

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import _native, dynamo, state
+from . import _native, blindspots, dynamo, state
 from .cache import Entry, Wrapper
 from .events import CompileFinished, CompileStarted, EagerCall, GraphBreak
-from .families import Family
-from .keys import Kin, blind_global_hooks, kin_of, own_code
+from .families import ByIdentity, Family
+from .keys import Kin, kin_of, own_code
 from .learning import NewEntry, bind, learn
 from .options import Options
 from .reasons import Naming, describe, reader
@@ -104,7 +104,7 @@ class _Recorder:
             target=wrapper.target,
             frame=frame.code.co_name,
             compile_id=compile_id,
-            reasons=tuple(describe(raw, naming, read) for raw in raw_reasons()),
+            reasons=tuple(blindspots.said(raw) or describe(raw, naming, read) for raw in raw_reasons()),
             place=state.place_of_caller(),
         )
         call.pending.append(_Pending(event, frame.code, frame.f_locals, time.perf_counter()))
@@ -118,6 +118,8 @@ class _Recorder:
         started, seconds = pending.event, time.perf_counter() - pending.begun
         self._book(call, started, pending.source, outcome, seconds)
         if outcome.guards is not None:
+            facts = blindspots.Facts(outcome.classes)
+            dynamo.add_guard(outcome.guards, facts, facts.text)
             entry = NewEntry(pending.source, pending.f_locals, outcome.guards)
             learn(call.family, call.wrapper, call.parameters(), entry)
         state.log.write(
@@ -207,7 +209,7 @@ class Space:
     def __init__(self, options: Options) -> None:
         self.options = options
         self._compile = dynamo.Compiler(options, _recorder)
-        self._memo: weakref.WeakKeyDictionary[Any, tuple[Family, Naming]] = weakref.WeakKeyDictionary()
+        self._memo = ByIdentity()
 
     def forget(self) -> None:
         """Look every target up again: the cache was cleared."""
@@ -215,17 +217,16 @@ class Space:
 
     def _family(self, target: Any) -> tuple[Family, Naming]:
         """Return the family of `target`, and how the names in its wrappers' frames read in the user's words."""
-        hooks = dynamo.global_hooks()
-        # What a family looks at is fixed for a module's type and for a function without a closure.
-        key = type(target) if dynamo.is_module(target) else target
-        plain = not hooks and (key is not target or getattr(target, "__closure__", target) is None)
+        # What kin_of looks at, of all targets but those that stand for another.
+        key = target.__code__ if isinstance(target, types.FunctionType) else type(target)
+        plain = not isinstance(target, types.BuiltinFunctionType | types.MethodType | functools.partial)
         if plain and (known := self._memo.get(key)) is not None:
-            return known
+            return known  # type: ignore[no-any-return]
         kin = kin_of(target)
         signature = target.__code__ if isinstance(target, types.FunctionType) else None
         family = state.cache.family(
             kin.anchor,
-            (kin.kind, kin.rest, blind_global_hooks() if hooks else (), self.options),
+            (kin.kind, kin.rest, self.options),
             lambda: Family(
                 make=functools.partial(self._make, kin, signature, str(getattr(target, "__module__", ""))),
                 serves=_serves,
@@ -235,7 +236,7 @@ class Space:
         )
         found = family, Naming.of(kin.kind, target)
         if plain:
-            self._memo[key] = found
+            self._memo.set(key, found)
         return found
 
     def is_skipped(self, target: Any) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 from .cache import Wrapper
 from .fields import ABSENT, Field
 
-__all__ = ["Family"]
+__all__ = ["ByIdentity", "Family"]
 
 Parameters = Mapping[str, object]
 Requirements = dict[Field, Hashable]
@@ -53,8 +53,8 @@ class Family:
         self.retired: dict[Field, str] = {}
         self._deep: set[Field] = set()
         self._table: dict[tuple[Hashable, ...], Wrapper] = {}
-        self._memo = _ByIdentity()
-        self._shown = _ByIdentity()
+        self._memo = ByIdentity()
+        self._shown = ByIdentity()
 
     @property
     def is_of_target(self) -> bool:
@@ -224,17 +224,19 @@ def _shown(value: Hashable) -> str:
     return repr(value[1]) if isinstance(value, tuple) and len(value) == 2 else str(value)
 
 
-class _ByIdentity:
+class ByIdentity:
     """A dictionary with weak keys that are compared by identity; what cannot be referred to weakly is not kept."""
 
     def __init__(self) -> None:
         self._entries: dict[int, tuple[weakref.ref[Any], Any]] = {}
 
     def get(self, key: object) -> Any:
+        """Return the value of `key`, or None."""
         entry = self._entries.get(id(key))
         return entry[1] if entry is not None and entry[0]() is key else None
 
     def set(self, key: object, value: Any) -> None:
+        """Give `key` a value; nothing happens if it cannot be referred to weakly."""
         entries, number = self._entries, id(key)
 
         def gone(reference: weakref.ref[Any]) -> None:
@@ -245,6 +247,7 @@ class _ByIdentity:
             entries[number] = weakref.ref(key, gone), value
 
     def setdefault(self, key: object, value: Any) -> Any:
+        """Return the value of `key`; the first time, give it `value`."""
         found = self.get(key)
         if found is None:
             self.set(key, value)
@@ -252,12 +255,15 @@ class _ByIdentity:
         return found
 
     def items(self) -> list[tuple[Any, Any]]:
+        """Return the living keys with their values."""
         pairs = [(reference(), value) for reference, value in self._entries.values()]
         return [(key, value) for key, value in pairs if key is not None]
 
     def pop(self, key: object) -> None:
+        """Forget `key`; nothing happens if it is not there."""
         if self.get(key) is not None:
             del self._entries[id(key)]
 
     def clear(self) -> None:
+        """Forget all keys."""
         self._entries.clear()

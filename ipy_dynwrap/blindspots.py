@@ -1,0 +1,192 @@
+"""What torch 2.13 does not guard, guarded: each entry gets one guard more, over a short vector of facts.
+
+A guard that torch lacks means a silently wrong answer after an edit. Each fact here answers a public report, and is
+compared before an entry runs, so that a changed fact sends the call to another entry or to the compiler:
+
+`Methods`
+    A method replaced on a class that the entry has looked into (pytorch issues 124717 and 176851): by a cell that runs
+    again, a monkeypatch, or ``%autoreload``, which puts new code into the old function.
+`GlobalHooks`
+    Hooks that are registered for all modules (pytorch issue 149502).
+
+C functions and descriptors in closures, defaults, arguments, containers and attributes (pytorch issue 197811) need no
+fact: `dynamo` asks torch for an identity guard where it meets one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from types import FunctionType
+from typing import Any
+
+from . import _native, dynamo
+
+__all__ = ["Facts", "said"]
+
+_numbers = itertools.count(1)
+_known: weakref.WeakValueDictionary[int, Facts] = weakref.WeakValueDictionary()
+
+
+class Facts:
+    """The facts that one entry was compiled under.
+
+    Parameters
+    ----------
+    classes
+        The classes of the objects that the entry has looked into.
+    """
+
+    def __init__(self, classes: Iterable[type]) -> None:
+        self._facts = (Methods(classes), GlobalHooks())
+        self._changed: str | None = None
+        self.number = next(_numbers)
+        _known[self.number] = self
+
+    @property
+    def text(self) -> str:
+        """The guard's text, from which `said` finds the facts again."""
+        return f"___dynwrap_facts({self.number})"
+
+    def __call__(self, _: object) -> bool:
+        """Tell whether the facts are as they were: the guard itself, which runs at each look-up."""
+        try:
+            for fact in self._facts:
+                if not fact.holds():
+                    self._changed = fact.changed
+                    return False
+        except Exception:  # noqa: BLE001 - a guard that cannot be evaluated does not hold
+            self._changed = "something could not be compared"
+            return False
+        return True
+
+
+def said(text: str) -> str | None:
+    """Return which fact changed, in words, if `text` is the text of such a guard; None if not."""
+    if "___dynwrap_facts(" not in text:
+        return None
+    number = int(text.partition("___dynwrap_facts(")[2].partition(")")[0])
+    facts = _known.get(number)
+    return (facts._changed if facts is not None else None) or "a method was replaced"  # noqa: SLF001 - its own class
+
+
+class Methods:
+    """The functions of classes: which they are, and their code and defaults.
+
+    Parameters
+    ----------
+    classes
+        The classes. Held weakly, as are their functions: an entry may not keep an old version alive.
+    """
+
+    def __init__(self, classes: Iterable[type]) -> None:
+        looked_at = [each for each in dict.fromkeys(classes) if not _is_static(each)]
+        self._classes = tuple(map(weakref.ref, looked_at))
+        self._functions_of = tuple(map(_functions, looked_at))
+        own = {id(function()): function for found in self._functions_of for function in _own(found)}
+        self._functions = tuple(own.values())
+        self._parts = _native.parts(self._functions)
+        self._note_versions()
+        self.changed = ""
+
+    def holds(self) -> bool:
+        """Tell whether every class has the functions that it had, and they are as they were."""
+        same = self._tagged and _native.versions(self._classes) == self._versions
+        return (same or self._look_closer()) and self._parts_hold()
+
+    def _look_closer(self) -> bool:
+        """Compare the functions: a version tag also changes with an attribute that torch guards itself."""
+        for reference, known in zip(self._classes, self._functions_of, strict=True):
+            cls = reference()
+            if cls is None or _differs(known, _functions(cls)):
+                self.changed = f"a method of {cls.__qualname__ if cls is not None else 'a class'} was replaced"
+                return False
+        self._note_versions()
+        return True
+
+    def _note_versions(self) -> None:
+        for reference in self._classes:
+            if (cls := reference()) is not None:
+                with contextlib.suppress(AttributeError):
+                    # A look-up gives a class its tag. This one asks no metaclass of the user's.
+                    type.__getattribute__(cls, "__dynwrap_absent__")
+        self._versions = _native.versions(self._classes)
+        # CPython runs out of tags in the end; then only the closer look is left.
+        self._tagged = all(memoryview(self._versions).cast("I"))
+
+    def _parts_hold(self) -> bool:
+        if _native.same_parts(self._functions, self._parts):
+            return True
+        self.changed = "the code or a default of a method was replaced"
+        return False
+
+
+_Functions = dict[str, tuple["weakref.ref[FunctionType]", bool]]
+
+
+def _functions(cls: type) -> _Functions:
+    """Return what `cls` has under each name that is a function, with whether the function is torch's own."""
+    found: _Functions = {}
+    for base in reversed(cls.__mro__):
+        found.update(_functions_in(base))
+    return found
+
+
+def _functions_in(base: type) -> _Functions:
+    torchs = base.__module__.partition(".")[0] == "torch"
+    return {
+        name: (weakref.ref(function), torchs) for name, value in vars(base).items() for function in _unwrapped(value)
+    }
+
+
+def _unwrapped(value: Any) -> Iterator[FunctionType]:
+    if isinstance(value, classmethod | staticmethod):
+        value = value.__func__
+    elif isinstance(value, property):
+        value = value.fget
+    elif isinstance(value, functools.cached_property):
+        value = value.func
+    if isinstance(value, FunctionType):
+        yield value
+
+
+def _own(functions: _Functions) -> Iterator[weakref.ref[FunctionType]]:
+    """Yield those whose code may be replaced in place: nobody reloads torch."""
+    return (function for function, torchs in functions.values() if not torchs)
+
+
+def _differs(known: _Functions, now: _Functions) -> bool:
+    return known.keys() != now.keys() or any(
+        function() is None or function() is not now[name][0]() for name, (function, _) in known.items()
+    )
+
+
+def _is_static(cls: type) -> bool:
+    """Tell whether the attributes of a class cannot be set."""
+    return not cls.__flags__ & (1 << 9)  # Py_TPFLAGS_HEAPTYPE
+
+
+class GlobalHooks:
+    """The hooks that are registered for all modules."""
+
+    changed = "hooks of all modules changed"
+
+    def __init__(self) -> None:
+        self._hooks = tuple(map(_reference, dynamo.global_hooks()))
+
+    def holds(self) -> bool:
+        """Tell whether the same hooks are registered."""
+        now = dynamo.global_hooks()
+        return len(now) == len(self._hooks) and all(
+            known() is hook for known, hook in zip(self._hooks, now, strict=True)
+        )
+
+
+def _reference(hook: object) -> Callable[[], object]:
+    try:
+        return weakref.ref(hook)
+    except TypeError:
+        return lambda: hook
