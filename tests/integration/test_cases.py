@@ -9,6 +9,7 @@ import builtins
 import ctypes
 import inspect
 import itertools
+import operator
 import subprocess
 import sysconfig
 import threading
@@ -100,12 +101,21 @@ def applied(method):
     return apply
 
 
-def test_06_closures_over_tensor_methods_are_told_apart(way, counter):
+@pytest.mark.parametrize(
+    "methods",
+    [
+        (torch.Tensor.__sub__, torch.Tensor.__mul__),
+        (torch.Tensor.sub, torch.Tensor.mul),
+        (torch.sub, torch.mul),
+        (operator.sub, operator.mul),
+    ],
+    ids=["special methods", "methods", "torch functions", "operators"],
+)
+def test_06_closures_over_callables_in_c_are_told_apart(way, counter, methods):
     call = way(backend=counter)
     a, b = torch.tensor(6.0), torch.tensor(3.0)
     for _ in range(2):
-        for method, expected in ((torch.Tensor.__sub__, 3.0), (torch.Tensor.__mul__, 18.0)):
-            assert call(applied(method), a, b).item() == expected
+        assert [call(applied(method), a, b).item() for method in methods] == [3.0, 18.0]
     assert counter.graphs == 2
 
 
