@@ -11,6 +11,7 @@ import functools
 import logging
 import threading
 import types
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import CodeType, FunctionType, TracebackType
@@ -143,14 +144,17 @@ def is_generated(code: CodeType) -> bool:
     return code.co_name.startswith(TORCH_DYNAMO_RESUME_IN_PREFIX) or code in convert_frame.output_codes
 
 
-def is_left_alone(target: object) -> bool:
+def is_left_alone(target: Any) -> bool:
     """Tell whether `target` is already compiled, scripted, or marked as not to be compiled."""
-    return (
-        getattr(target, "_compiled_call_impl", None) is not None
-        # A class may answer to any name with something.
-        or getattr(target, "_torchdynamo_disable", False) is True
-        or isinstance(target, OptimizedModule | torch.jit.ScriptModule | torch.jit.ScriptFunction)
-    )
+    if isinstance(target, torch.nn.Module):
+        return target._compiled_call_impl is not None or isinstance(target, OptimizedModule | torch.jit.ScriptModule)
+    if isinstance(target, torch.jit.ScriptFunction):
+        return True
+    marks = getattr(target, "__dict__", None) or {}
+    if "_torchdynamo_inline" in marks and marks.get("_torchdynamo_wrapper_id") != id(target):
+        # functools.wraps has copied the mark of a compiled function to its wrapper, and Dynamo would go by the mark.
+        return True
+    return marks.get("_torchdynamo_disable", False) is True
 
 
 def is_module(target: object) -> bool:
@@ -198,7 +202,10 @@ def is_about_compiling(error: BaseException) -> bool:
 def is_tracing() -> bool:
     """Tell whether some tracer (Dynamo, export, FX, TorchScript) is looking at the running code."""
     return bool(
-        torch.compiler.is_compiling()
+        # Kept per thread, unlike torch.compiler.is_compiling().
+        torch._guards.CompileContext.try_get() is not None
+        or torch._guards.TracingContext.try_get() is not None
+        or torch.compiler.is_exporting()
         or torch._C._get_tracing_state() is not None
         or torch.fx._symbolic_trace.is_fx_symbolic_tracing()
     )
@@ -322,6 +329,8 @@ def may_run_eager(error: BaseException) -> bool:
     """
     if not isinstance(error, Exception):
         return False
+    if isinstance(error.__cause__, exc.ObservedException):
+        return True  # the user's own code raises it
     asked_for = (exc.Unsupported, exc.FailOnRecompileLimitHit, exc.UserError, exc.UncapturedHigherOrderOpError)
     return not isinstance(error, asked_for)
 
@@ -473,7 +482,7 @@ class _Observed:
             try:
                 with (
                     _looking_into(classes),
-                    _compiler_made_modules_without_global_hooks(),
+                    _minding_graph_modules(),
                     _fake_tensor_errors_unlogged(),
                 ):
                     result = self._inner(frame, entry, frame_state)
@@ -617,40 +626,54 @@ def _set_by_main_thread() -> dict[str, Any]:
 
 
 _patching = threading.RLock()
-_making = threading.local()
 
 
 @contextlib.contextmanager
-def _compiler_made_modules_without_global_hooks() -> Iterator[None]:
-    """Keep global module hooks off the graph modules that a backend makes during one compilation on this thread.
+def _minding_graph_modules() -> Iterator[None]:
+    """Mind two things about the graph modules that are made during one compilation on this thread.
 
     The user's modules have had their global hooks inlined into the graph; a graph module that runs it (aot_eager's, for
     one) is a module too, and would fire them once more (pytorch issue 149502).
+
+    The nodes of a graph name the modules' classes, and an entry keeps its graph: a class that was defined again would
+    live as long as the entry that nothing can reach any more. Once the backend is done, its name does.
     """
-    if not global_hooks():
-        yield
-        return
+    graph_module: Any = torch.fx.GraphModule
+    thread, hooks, made = threading.get_ident(), bool(global_hooks()), weakref.WeakSet[Any]()
 
     def forward_only(self: Any, *args: Any, **kwargs: Any) -> Any:
         return self.forward(*args, **kwargs)
 
     def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        made = original(cls, *args, **kwargs)
-        if getattr(_making, "depth", 0):
-            # GraphModule.__new__ makes a class per instance, so this touches no other module.
-            type(made)._call_impl = forward_only
-        return made
+        module = original(cls, *args, **kwargs)
+        if threading.get_ident() == thread:
+            made.add(module)
+            if hooks:
+                # GraphModule.__new__ makes a class per instance, so this touches no other module.
+                type(module)._call_impl = forward_only
+        return module
 
     with _patching:
-        graph_module: Any = torch.fx.GraphModule
         before, original = graph_module.__dict__["__new__"], graph_module.__new__
-        _making.depth = getattr(_making, "depth", 0) + 1
         graph_module.__new__ = new
         try:
             yield
         finally:
             graph_module.__new__ = before
-            _making.depth -= 1
+    for each in tuple(made):
+        _name_classes(each)
+
+
+def _name_classes(graph_module: Any) -> None:
+    """Put the names of classes in the place of the classes that a graph's nodes hold."""
+    graph = graph_module.__dict__.get("_graph")  # a graph module that is only half made has none
+    for node in graph.nodes if graph is not None else ():
+        for key in ("nn_module_stack", "fwd_nn_module_stack"):
+            if key in node.meta:
+                node.meta[key] = {
+                    each: (path, kind.__qualname__ if isinstance(kind, type) else kind)
+                    for each, (path, kind) in node.meta[key].items()
+                }
 
 
 _C_CALLABLES = (

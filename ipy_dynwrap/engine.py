@@ -19,7 +19,7 @@ from .keys import Kin, kin_of, own_code
 from .learning import NewEntry, bind, learn
 from .options import Options
 from .reasons import Naming, describe, reader
-from .wrappers import generate, stable_name
+from .wrappers import generate, parameters, stable_name
 
 __all__ = ["Space", "space"]
 
@@ -223,12 +223,11 @@ class Space:
         if plain and (known := self._memo.get(key)) is not None:
             return known  # type: ignore[no-any-return]
         kin = kin_of(target)
-        signature = target.__code__ if isinstance(target, types.FunctionType) else None
         family = state.cache.family(
             kin.anchor,
             (kin.kind, kin.rest, self.options),
             lambda: Family(
-                make=functools.partial(self._make, kin, signature, str(getattr(target, "__module__", ""))),
+                make=self._maker(kin, target),
                 serves=_serves,
                 value_limit=functools.partial(dynamo.recompile_limit, self.options),
                 wrapper_limit=dynamo.accumulated_recompile_limit,
@@ -243,20 +242,27 @@ class Space:
         """Tell whether torch does not compile `target` itself: what it calls may then be compiled on its own."""
         return self._family(target)[0].first().state == "skipped"
 
-    def _make(self, kin: Kin, signature: types.CodeType | None, module: str, purpose: str, apart: bool) -> Wrapper:
-        unique = state.cache.named(
-            functools.partial(stable_name, kin.kind, kin.name, self.options.label, f"{module} {purpose}")
-        )
-        function = generate(unique, kin.name, signature)
-        return Wrapper(
-            name=unique,
-            kind=kin.kind,
-            target=f"{kin.name}.forward" if kin.kind == "module" else kin.name,
-            options=self.options.label,
-            code=function.__code__,
-            function=self._compile(function, isolate=apart),
-            limit=dynamo.recompile_limit(self.options),
-        )
+    def _maker(self, kin: Kin, target: Any) -> Callable[[str, bool], Wrapper]:
+        """Return what makes the wrappers of a family. It holds names only: the family may not keep its anchor alive."""
+        kind, name, module = kin.kind, kin.name, getattr(target, "__module__", None)
+        own = parameters(target.__code__) if isinstance(target, types.FunctionType) else None
+
+        def make(purpose: str, apart: bool) -> Wrapper:
+            unique = state.cache.named(
+                functools.partial(stable_name, kind, name, self.options.label, f"{module} {purpose}")
+            )
+            function = generate(unique, name, own)
+            return Wrapper(
+                name=unique,
+                kind=kind,
+                target=f"{name}.forward" if kind == "module" else name,
+                options=self.options.label,
+                code=function.__code__,
+                function=self._compile(function, isolate=apart),
+                limit=dynamo.recompile_limit(self.options),
+            )
+
+        return make
 
     def call(
         self,

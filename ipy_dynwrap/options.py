@@ -83,7 +83,7 @@ class Options:
             For an option, backend or mode that torch does not have, a combination that it refuses, or inductor without
             a C++ compiler.
         """
-        import torch
+        import torch  # after dynamo, which says in one sentence if it is missing
 
         from . import dynamo
 

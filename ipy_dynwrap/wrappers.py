@@ -48,7 +48,7 @@ def stable_name(kind: str, name: str, options: str, content: str, taken: set[str
     return unique
 
 
-def generate(unique: str, name: str, signature: types.CodeType | None = None) -> types.FunctionType:
+def generate(unique: str, name: str, own: Parameters | None = None) -> types.FunctionType:
     """Make the wrapper function ``(target, /, ...) -> target(...)``.
 
     Parameters
@@ -57,18 +57,17 @@ def generate(unique: str, name: str, signature: types.CodeType | None = None) ->
         The wrapper's unique name, for its file name.
     name
         The qualified name of what is called, for the name of the code object.
-    signature
-        The code object whose parameters the wrapper shall have; None for ``*args, **kwargs``.
+    own
+        The parameters that the wrapper shall have (`parameters`); None for ``*args, **kwargs``.
 
     Returns
     -------
     types.FunctionType
         In a namespace of its own, where Dynamo puts the compiled graphs, so that they go when the wrapper goes.
     """
-    if signature is None:
+    if own is None:
         declared, call = "*args, **kwargs", "*args, **kwargs"
     else:
-        own = parameters(signature)
         declared = own.declared
         call = ", ".join([*own.positional, *(f"{name}={name}" for name in own.keyword_only), *own.rest])
     receiver = "target"
