@@ -669,10 +669,10 @@ def _name_classes(graph_module: Any) -> None:
     graph = graph_module.__dict__.get("_graph")  # a graph module that is only half made has none
     for node in graph.nodes if graph is not None else ():
         for key in ("nn_module_stack", "fwd_nn_module_stack"):
-            if key in node.meta:
+            if isinstance(stack := node.meta.get(key), dict):
                 node.meta[key] = {
-                    each: (path, kind.__qualname__ if isinstance(kind, type) else kind)
-                    for each, (path, kind) in node.meta[key].items()
+                    each: tuple(part.__qualname__ if isinstance(part, type) else part for part in parts)
+                    for each, parts in stack.items()
                 }
 
 
