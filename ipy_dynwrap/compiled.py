@@ -22,14 +22,20 @@ T = TypeVar("T", bound=Callable[..., Any])
 
 
 @overload
-def compile(target: T, *, include: Iterable[str] = (), **torch_compile_options: Any) -> T: ...
+def compile(  # noqa: A001 - the public name, as torch.compile's
+    target: T, *, include: Iterable[str] = (), **torch_compile_options: Any
+) -> T: ...
 
 
 @overload
-def compile(target: None = None, *, include: Iterable[str] = (), **torch_compile_options: Any) -> Callable[[T], T]: ...
+def compile(  # noqa: A001 - the same
+    target: None = None, *, include: Iterable[str] = (), **torch_compile_options: Any
+) -> Callable[[T], T]: ...
 
 
-def compile(target: Any = None, *, include: Iterable[str] = (), **torch_compile_options: Any) -> Any:
+def compile(  # noqa: A001 - the same
+    target: Any = None, *, include: Iterable[str] = (), **torch_compile_options: Any
+) -> Any:
     """Compile a callable, as `torch.compile` does, with a wrapper from the cache.
 
     Parameters
@@ -45,8 +51,8 @@ def compile(target: Any = None, *, include: Iterable[str] = (), **torch_compile_
     -------
     callable
         For a module, an object that behaves as the module does; the module itself stays eager when it is called. For a
-        class, the class, whose instances are compiled when they are called. For an ``async`` function, itself. Otherwise
-        a function with the target's signature.
+        class, the class, whose instances are compiled when they are called. For an ``async`` function, itself.
+        Otherwise a function with the target's signature.
 
     Raises
     ------
@@ -77,7 +83,7 @@ def compile(target: Any = None, *, include: Iterable[str] = (), **torch_compile_
 def original(target: Any) -> Any:
     """Return what `target` was compiled from, by us or by `torch.compile`; `target` itself if it was not."""
     if isinstance(target, Compiled):
-        return target._dynwrap_handle_and_original[1]
+        return target._dynwrap_handle_and_original[1]  # noqa: SLF001 - ours
     return dynamo.innermost(target)
 
 
@@ -146,7 +152,7 @@ def _with_signature_of(function: types.FunctionType, prefix: tuple[Any, ...], ha
         f"    return bound\n"
     )
     namespace: dict[str, Any] = {"__name__": "ipy_dynwrap.generated"}
-    exec(builtins.compile(source, "<ipy_dynwrap signature>", "exec"), namespace)
+    exec(builtins.compile(source, "<ipy_dynwrap signature>", "exec"), namespace)  # noqa: S102 - made above, of names
     bound = namespace["make"](dynamo.keep_out(call, traced_through=True), _UNSET)
     return dynamo.keep_out(bound, traced_through=True)
 
@@ -180,7 +186,7 @@ def _compiled_class(cls: Any, handle: Handle) -> Any:
     if not any("__call__" in vars(base) for base in cls.__mro__):
         raise TypeError(f"instances of {cls.__qualname__} are not callable")
     call = cls.__call__
-    if isinstance(call, types.FunctionType) and call.__code__ is dynamo.module_call_code():
+    if isinstance(call, types.FunctionType) and call.__code__ is dynamo.MODULE_CALL:
         # All modules share this code object; a copy of it is what tells the classes apart.
         code = call.__code__.replace(co_name=cls.__name__)
         call = functools.wraps(call)(types.FunctionType(code, call.__globals__, cls.__name__))

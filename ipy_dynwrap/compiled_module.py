@@ -30,6 +30,7 @@ class Compiled:
         """Do not ask the module's class: it did not define this subclass, and may keep a register of those it did."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the module, compiled."""
         if dynamo.is_dynamo_tracing():
             return super().__call__(*args, **kwargs)  # type: ignore[misc]
         handle, module = self._dynwrap_handle_and_original
@@ -54,7 +55,7 @@ class Compiled:
 
 def _rebuild(module: Any, include: tuple[str, ...], given: dict[str, Any]) -> Any:
     """Compile an unpickled module as the one that was pickled had been."""
-    from .compiled import compile
+    from .compiled import compile  # noqa: A004 - the public name
 
     return compile(module, include=include, **given)
 

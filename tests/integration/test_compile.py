@@ -1,4 +1,4 @@
-"""`ipy_dynwrap.compile`: the call forms of `torch.compile`, and modules that stay what they are to the rest of the world."""
+"""`ipy_dynwrap.compile`: the call forms of `torch.compile`, and modules that stay themselves to the rest of the world."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import io
 import pickle
 import types
 import weakref
+from typing import ClassVar
 
 import pytest
 import torch
-import torch.nn as nn
+from torch import nn
 
 import ipy_dynwrap
 from ipy_dynwrap.options import OptionsError
@@ -251,7 +252,7 @@ def test_calls_that_mean_the_same_share_a_compilation(way, counter):
 
 
 def test_parameters_with_the_names_that_wrappers_use(way):
-    def f(target, _0, args, kwargs, handle, function, self=1, _call=2, _unset=3, *, _1=4, call=5):
+    def f(target, _0, args, kwargs, handle, function, self=1, _call=2, _unset=3, *, _1=4, call=5):  # noqa: PLR0917
         return target + _0 * args - kwargs + handle * function + self + _call + _unset + _1 + call
 
     expected = f(X, 2, 3, 4, 5, 6)
@@ -369,7 +370,7 @@ def test_to_the_rest_of_the_world_it_is_the_module(pair):
 
 def test_signatures_are_the_modules_on_all_levels(pair):
     module, compiled = pair
-    for get in (lambda it: it.forward, lambda it: type(it).forward, lambda it: type(it).__init__, lambda it: type(it)):
+    for get in (lambda it: it.forward, lambda it: type(it).forward, lambda it: type(it).__init__, type):
         assert inspect.signature(get(compiled)) == inspect.signature(get(module))
 
 
@@ -432,7 +433,7 @@ def test_to_and_parameters(pair):
 
 
 def through_pickle(compiled):
-    return pickle.loads(pickle.dumps(compiled))
+    return pickle.loads(pickle.dumps(compiled))  # noqa: S301 (made in the line itself)
 
 
 def through_torch(compiled):
@@ -473,7 +474,7 @@ def test_copies_of_an_equal_module_share_the_compilation(counter):
 def test_inside_another_module(counter, outside):
     inner = Net().eval()
     outer = nn.Sequential(ipy_dynwrap.compile(inner, backend=counter), nn.ReLU())
-    assert list(outer.state_dict())[0] == "0.linear.weight"
+    assert next(iter(outer.state_dict())) == "0.linear.weight"
     expected = inner(X).relu()
     run = {
         "eager": outer,
@@ -554,7 +555,7 @@ def test_a_module_with_slots():
 
 
 class Registering(type):
-    made = []
+    made: ClassVar = []
 
     def __new__(mcs, name, bases, namespace):
         cls = super().__new__(mcs, name, bases, namespace)
@@ -568,7 +569,7 @@ class Registering(type):
 
 
 class Registered(nn.Module, metaclass=Registering):
-    subclasses = []
+    subclasses: ClassVar = []
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -666,7 +667,7 @@ def test_attribute_protocol_of_the_class_holds():
 
 
 class Closing(nn.Module):
-    closed = []
+    closed: ClassVar = []
 
     def forward(self, x):
         return x

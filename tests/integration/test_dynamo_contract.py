@@ -10,13 +10,14 @@ import functools
 import importlib.util
 import inspect
 import re
+import threading
 from pathlib import Path
 from types import CodeType
 
 import pytest
 import torch
 import torch._dynamo
-import torch.nn as nn
+from torch import nn
 from torch._dynamo.utils import counters, graph_break_reasons
 
 DYNAMO = Path(importlib.util.find_spec("ipy_dynwrap").origin).with_name("dynamo.py")
@@ -48,17 +49,23 @@ NAMES = {
     "torch._dynamo.eval_frame.innermost_fn": "the function behind a compiled one",
     "torch._dynamo.eval_frame.set_eval_frame": "the callback of this thread",
     "torch._dynamo.exc.FailOnRecompileLimitHit": "what the user asked for",
+    "torch._dynamo.exc.ObservedException": "an exception of the user's own code, met while tracing",
     "torch._dynamo.exc.TorchDynamoException": "torch's word about a compilation",
     "torch._dynamo.exc.UncapturedHigherOrderOpError": "what the user asked for",
     "torch._dynamo.exc.Unsupported": "what the user asked for",
     "torch._dynamo.exc.UserError": "what the user asked for",
     "torch._dynamo.external_utils.wrap_inline": "what is already compiled",
+    "torch._dynamo.guards.GuardBuilder.ID_MATCH": "a guard on what torch does not guard",
     "torch._dynamo.guards.get_and_maybe_log_recompilation_reasons": "why an entry does not fit",
     "torch._dynamo.resume_execution.TORCH_DYNAMO_RESUME_IN_PREFIX": "telling the rest of a broken function",
     "torch._dynamo.trace_rules.check": "whether a frame is torch's own",
     "torch._dynamo.types.ConvertFrameReturn": "the answer of a callback",
     "torch._dynamo.utils.counters": "whether a compilation made a graph",
     "torch._dynamo.utils.graph_break_reasons": "the graph breaks",
+    "torch._dynamo.variables.builder.VariableBuilder._wrap": "what Dynamo looks into",
+    "torch._dynamo.variables.builder.VariableBuilder.install_guards": "a guard on what torch does not guard",
+    "torch._guards.CompileContext.try_get": "whether this thread compiles",
+    "torch._guards.TracingContext.try_get": "whether this thread compiles",
     "torch._inductor.cpp_builder.get_cpp_compiler": "whether there is a C++ compiler",
     "torch._inductor.list_mode_options": "the names of modes",
     "torch.autograd.graph._engine_run_backward": "nothing is routed during backward",
@@ -210,6 +217,38 @@ def test_a_graph_is_counted_and_a_break_is_noted():
     last = graph_break_reasons[-1]
     moved(bool(last.reason) and last.user_stack[-1].filename == __file__, "a graph break has no reason or user_stack")
     moved(isinstance(last.user_stack[-1].lineno, int), "a frame of user_stack has no lineno")
+
+
+def test_a_thread_that_compiles_is_told_from_others():
+    told = []
+
+    def backend(graph, inputs):
+        thread = threading.Thread(target=ask)
+        ask()
+        thread.start()
+        thread.join()
+        return graph.forward
+
+    def ask():
+        told.append(found("torch._guards.CompileContext.try_get")() is not None)
+
+    torch.compile(lambda x: x + 1, backend=backend)(X)
+    moved(told == [True, False], "CompileContext.try_get does not tell the thread that compiles")
+
+
+def test_the_graph_names_the_classes_of_modules_in_its_metadata():
+    seen = []
+
+    def backend(graph, inputs):
+        seen.extend(node.meta["nn_module_stack"] for node in graph.graph.nodes if node.meta.get("nn_module_stack"))
+        return graph.forward
+
+    torch.compile(nn.Sequential(nn.Linear(3, 3)), backend=backend)(X)
+    pairs = [pair for stack in seen for pair in stack.values()]
+    moved(bool(pairs), "nodes have no nn_module_stack")
+    moved(
+        all(len(pair) == 2 and isinstance(pair[1], type) for pair in pairs), "nn_module_stack is no {id: (path, class)}"
+    )
 
 
 def test_a_module_has_marks_of_being_compiled():

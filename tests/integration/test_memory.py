@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 import torch
-import torch.nn as nn
+from torch import nn
 
 import ipy_dynwrap
 from ipy_dynwrap import state
@@ -54,7 +54,6 @@ def test_a_compiled_module_is_freed_with_its_module():
     assert [each() for each in watched] == [None] * 2
 
 
-@pytest.mark.xfail(reason="the family, and the metadata of the graph, hold the class", strict=True)
 def test_entries_of_a_class_end_with_the_class(way):
     def define():
         class Local(nn.Module):
@@ -70,15 +69,18 @@ def test_entries_of_a_class_end_with_the_class(way):
     local = define()
     way(backend="eager")(local(), X)
     assert [wrapper.target for wrapper in ipy_dynwrap.cache_info().wrappers] == ["Local.forward"]
-    wrapper = weakref.ref(next(iter(state.cache)).code)
+    (wrapper,) = state.cache
+    (entry,) = wrapper.entries
+    held = weakref.ref(wrapper)
     gone = weakref.ref(local)
+    del wrapper
     del local
     collect()
     assert gone() is None
     assert ipy_dynwrap.cache_info().wrappers == ()
     assert ipy_dynwrap.cache_info().compiles == 1
-    collect()
-    assert wrapper() is None
+    assert held() is None
+    assert entry.code() is None
 
 
 def test_a_function_is_freed_with_what_it_closes_over(way):

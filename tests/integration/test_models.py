@@ -7,7 +7,7 @@ import functools
 
 import pytest
 import torch
-import torch.nn as nn
+from torch import nn
 from torch._dynamo import compiled_autograd
 from torch.testing._internal.common_modules import module_db
 

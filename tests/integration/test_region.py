@@ -7,10 +7,11 @@ import functools
 import os
 import threading
 import traceback
+from pathlib import Path
 
 import pytest
 import torch
-import torch.nn as nn
+from torch import nn
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, Dataset
 
@@ -490,6 +491,9 @@ def test_nothing_is_left_after_an_exception(counter, error, where):
             raise error
         return x + 1
 
+    def raise_after(answer):
+        raise error
+
     def backend(graph, inputs):
         if where == "backend":
             raise error
@@ -503,8 +507,7 @@ def test_nothing_is_left_after_an_exception(counter, error, where):
             same(raising(X), X + 1)
     else:
         with pytest.raises(error), ipy_dynwrap.region(backend=backend):
-            raising(X)
-            raise error
+            raise_after(raising(X))
     assert current() is None
     assert not _native.installed()
     assert _native.evaluator() == evaluator
@@ -610,20 +613,13 @@ def users_frames(error, this_file=__file__):
 
 
 def from_us_or_dynamo(error):
-    package, dynamo = os.path.dirname(ipy_dynwrap.__file__), os.path.join(os.path.dirname(torch.__file__), "_dynamo")
+    package, dynamo = str(Path(ipy_dynwrap.__file__).parent), str(Path(torch.__file__).parent / "_dynamo")
     files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     return [file for file in files if file.startswith((package, dynamo, "<"))]
 
 
-OBSERVED = pytest.mark.xfail(reason="torch's word about the exception, not the user's own", strict=True)
-UNDER_FULLGRAPH = {"raises_its_own", "wrong_index", "wrong_key", "wrong_attribute"}
-
-
-@pytest.mark.parametrize(
-    ("what", "fullgraph"),
-    [(what, False) for what in FAILING]
-    + [pytest.param(what, True, marks=[OBSERVED] * (what in UNDER_FULLGRAPH)) for what in FAILING],
-)
+@pytest.mark.parametrize("fullgraph", [False, True])
+@pytest.mark.parametrize("what", FAILING)
 def test_an_error_is_the_one_of_eager_and_ends_at_the_users_line(what, fullgraph):
     target = FAILING[what]
 

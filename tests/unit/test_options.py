@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from ipy_dynwrap import dynamo  # noqa: E402 (torch may be missing)
-from ipy_dynwrap.options import Options, OptionsError  # noqa: E402
+from ipy_dynwrap import dynamo
+from ipy_dynwrap.options import Options, OptionsError
 
 
 def backend(graph, inputs):

@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from ipy_dynwrap import _native, dynamo  # noqa: E402 (torch may be missing)
-from ipy_dynwrap.routing import Policy, is_callback_of_torch, target_of  # noqa: E402
+from ipy_dynwrap.routing import Policy, target_of  # noqa: E402
 
 
 def policy(*modules, exclude=()):
@@ -136,7 +136,7 @@ def test_callbacks_of_torch_are_known_by_their_context():
     class Square(torch.autograd.Function):
         @staticmethod
         def forward(ctx, x):
-            seen.append(is_callback_of_torch((ctx, x)))
+            seen.append(dynamo.is_called_by_autograd((ctx, x)))
             return x * x
 
         @staticmethod
@@ -146,10 +146,10 @@ def test_callbacks_of_torch_are_known_by_their_context():
     seen = []
     Square.apply(torch.ones(1))
     assert seen == [True]
-    assert not is_callback_of_torch((torch.ones(1),))
-    assert not is_callback_of_torch(())
+    assert not dynamo.is_called_by_autograd((torch.ones(1),))
+    assert not dynamo.is_called_by_autograd(())
 
 
 def test_barriers_are_code_objects_that_pass_on_to_the_users_code():
-    assert dynamo.module_call_code() not in dynamo.barrier_codes()
+    assert dynamo.MODULE_CALL not in dynamo.barrier_codes()
     assert function.__code__ not in dynamo.barrier_codes()

@@ -83,7 +83,7 @@ def f7(a, /): ...
     ],
 )
 def test_a_wrapper_of_a_function_has_its_parameters(function, args, kwargs):
-    made = generate("n#1", function.__name__, function.__code__)
+    made = generate("n#1", function.__name__, parameters(function.__code__))
     assert made(record, *args, **kwargs) == (args, kwargs)
     own = [each.replace(default=inspect.Parameter.empty) for each in inspect.signature(function).parameters.values()]
     receiver, *mine = inspect.signature(made).parameters.values()
