@@ -122,7 +122,7 @@ def _slots_of_the_module(cls: type) -> dict[str, property]:
 
 def compiled_module(module: Any, handle: Handle) -> Any:
     """Return the compiled form of `module`, which calls it through `handle`."""
-    made = object.__new__(_type_for(type(module)))
+    made: Any = object.__new__(_type_for(type(module)))
     object.__setattr__(made, "__dict__", module.__dict__)
     object.__setattr__(made, "_dynwrap_handle_and_original", (handle, module))
     return made

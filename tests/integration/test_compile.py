@@ -1,4 +1,4 @@
-"""`ipy_dynwrap.compile`: the call forms of `torch.compile`, and modules that stay themselves to the rest of the world."""
+"""`ipy_dynwrap.compile`: the call forms of `torch.compile`, and modules that stay what they are to everybody else."""
 
 from __future__ import annotations
 
