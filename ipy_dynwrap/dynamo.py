@@ -105,10 +105,8 @@ def _setting(name: str) -> Any:
 # What is called
 
 
-@functools.cache
-def module_call_code() -> CodeType:
-    """Return the code object that every call of an `nn.Module` runs first."""
-    return torch.nn.Module._wrapped_call_impl.__code__
+MODULE_CALL: CodeType = torch.nn.Module._wrapped_call_impl.__code__
+"""The code object that every call of an `nn.Module` runs first."""
 
 
 @functools.cache
@@ -165,6 +163,16 @@ def is_module(target: object) -> bool:
 def is_tensor(value: object) -> bool:
     """Tell whether `value` is a tensor."""
     return isinstance(value, torch.Tensor)
+
+
+def is_called_plainly(target: Any) -> bool:
+    """Tell whether a call of a module begins with `MODULE_CALL`: its class puts nothing before that."""
+    return type(target).__call__ is torch.nn.Module.__call__
+
+
+def is_called_by_autograd(args: tuple[Any, ...]) -> bool:
+    """Tell whether torch calls a function with a context of its own (``autograd.Function.forward``)."""
+    return bool(args) and isinstance(args[0], torch.autograd.function.FunctionCtx)
 
 
 def is_scripted(target: object) -> bool:

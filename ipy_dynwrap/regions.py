@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from . import _native, dynamo, engine, state
 from .events import CompileFinished, EagerCall, Event, GraphBreak
 from .options import Options
-from .routing import Policy, is_callback_of_torch, target_of
+from .routing import Policy, target_of
 from .snapshot import Report
 from .tracebacks import strip
 
@@ -189,9 +189,8 @@ class Region:
         target, rest = found
         if dynamo.is_left_alone(target) or dynamo.is_tracing():
             return _native.DECLINE_ALL
-        if is_callback_of_torch(args) or (target is not function and self._policy.excludes(type(target).__qualname__)):
-            return _native.DECLINE
-        if self._space.is_skipped(target):
+        excluded = target is not function and self._policy.excludes(type(target).__qualname__)
+        if excluded or dynamo.is_called_by_autograd(args) or self._space.is_skipped(target):
             return _native.DECLINE
         try:
             return self._space.call(target, rest, kwargs, eager_on_error=True)

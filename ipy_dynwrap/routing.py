@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterable
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -40,7 +39,7 @@ class Policy:
 
     def decide(self, code: CodeType, function: FunctionType) -> int:
         """Return the verdict for a code object that the hook has not met (a constant of `_native`)."""
-        if code is dynamo.module_call_code():
+        if code is dynamo.MODULE_CALL:
             return _native.ROUTE
         if code in dynamo.barrier_codes():
             return _native.BARRIER
@@ -76,20 +75,11 @@ def target_of(function: FunctionType, args: tuple[Any, ...]) -> tuple[Any, tuple
 
     A module's ``__call__`` and a callable object's are calls of the object.
     """
-    import torch.nn
-
     code = function.__code__
-    if code is dynamo.module_call_code():
+    if code is dynamo.MODULE_CALL:
         module = args[0]
         # A class that puts something before Module.__call__ has already run that: to call the module would repeat it.
-        return (module, args[1:]) if type(module).__call__ is torch.nn.Module.__call__ else None
+        return (module, args[1:]) if dynamo.is_called_plainly(module) else None
     if code.co_name == "__call__" and args and getattr(type(args[0]), "__call__", None) is function:  # noqa: B004
         return args[0], args[1:]
     return function, args
-
-
-def is_callback_of_torch(args: Iterable[Any]) -> bool:
-    """Tell whether torch calls this function with a context of its own (``autograd.Function.forward``)."""
-    import torch.autograd.function
-
-    return any(isinstance(each, torch.autograd.function.FunctionCtx) for each in itertools.islice(args, 1))
