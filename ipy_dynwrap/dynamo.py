@@ -26,6 +26,7 @@ import torch._dynamo
 import torch.autograd.graph
 import torch.fx
 import torch.nn
+import torch.overrides
 import torch.utils.checkpoint
 from torch._C._dynamo.eval_frame import (
     _debug_get_cache_entry_list,
@@ -173,6 +174,12 @@ def is_called_plainly(target: Any) -> bool:
 def is_called_by_autograd(args: tuple[Any, ...]) -> bool:
     """Tell whether torch calls a function with a context of its own (``autograd.Function.forward``)."""
     return bool(args) and isinstance(args[0], torch.autograd.function.FunctionCtx)
+
+
+def name_of_function(target: Any) -> str | None:
+    """Return what a function of torch's is called (``"torch.sin"``); None for any other."""
+    name = torch.overrides.resolve_name(target)
+    return name if isinstance(name, str) else None
 
 
 def is_scripted(target: object) -> bool:

@@ -57,8 +57,8 @@ def kin_of(target: Any) -> Kin:
     if isinstance(target, functools.partial):
         inner = kin_of(target.func)
         return Kin("callable", f"partial({inner.name})", inner.anchor, ("partial", inner.kind, inner.rest))
-    if isinstance(target, types.BuiltinFunctionType | types.BuiltinMethodType | types.MethodDescriptorType):
-        return Kin("function", qualified_name(target), target)
+    if isinstance(target, types.BuiltinFunctionType | types.MethodDescriptorType):
+        return Kin("function", dynamo.name_of_function(target) or qualified_name(target), target)
     return Kin("callable", qualified_name(type(target)), type(target))
 
 

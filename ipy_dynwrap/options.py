@@ -117,9 +117,10 @@ class Options:
         backend = self.backend if isinstance(self.backend, str) else getattr(self.backend, "__name__", None)
         words = [backend or type(self.backend).__name__]
         for name, value in self.given.items():
-            if name == "backend" or value is False:
-                continue
-            words.append(name if value is True else f"{name}={value}")
+            if name == "dynamic":
+                words.append("dynamic shapes" if value else "static shapes")
+            elif name != "backend" and value is not False:
+                words.append(name if value is True else f"{name}={value}")
         return ", ".join(words)
 
     def __eq__(self, other: object) -> bool:

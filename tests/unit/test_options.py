@@ -104,6 +104,5 @@ def test_labels(given, label, monkeypatch):
     assert Options.of(**given).label.replace(", dynamic=False", "") == label
 
 
-@pytest.mark.xfail(reason="dynamic=False is left out of the label, and so of the stable names", strict=True)
 def test_labels_of_static_and_automatic_shapes_differ():
     assert Options.of(backend="eager", dynamic=False).label != Options.of(backend="eager").label
