@@ -69,7 +69,8 @@ class CompileStarted(Event):
     compile_id
         Torch's id of the entry to come, ``"0/1"``: frame 0, its second entry. Ids start again after a reset.
     reasons
-        Why each existing entry did not fit, in words (`reasons.describe`); empty for a first compilation.
+        Why each existing entry did not fit, in words (`reasons.describe`), the most telling first; empty for a first
+        compilation.
     place
         The user's line that made the call.
     """
