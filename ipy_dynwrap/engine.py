@@ -71,6 +71,7 @@ class _Pending:
     source: types.CodeType
     f_locals: Mapping[str, object]
     begun: float
+    again: bool
 
 
 class _Calls(threading.local):
@@ -99,19 +100,18 @@ class _Recorder:
                 raise _Rerouted(right)
         naming = call.naming if own else Naming.plain()
         read = reader(frame.f_locals, frame.f_globals, dynamo.global_state())
+        # The entry that differs in torch's global state alone is the one least like this call.
+        raw = sorted(raw_reasons(), key=lambda text: "GLOBAL_STATE" in text)
+        reasons = tuple(blindspots.said(text) or describe(text, naming, read) for text in raw)
         event = CompileStarted(
             wrapper=wrapper.name,
             target=wrapper.target,
             frame=frame.code.co_name,
             compile_id=compile_id,
-            # The entry that differs in torch's global state alone is the one least like this call.
-            reasons=tuple(
-                blindspots.said(raw) or describe(raw, naming, read)
-                for raw in sorted(raw_reasons(), key=lambda raw: "GLOBAL_STATE" in raw)
-            ),
+            reasons=reasons or ((call.family.origin,) if own and call.family.origin else ()),
             place=state.place_of_caller(),
         )
-        call.pending.append(_Pending(event, frame.code, frame.f_locals, time.perf_counter()))
+        call.pending.append(_Pending(event, frame.code, frame.f_locals, time.perf_counter(), again=bool(reasons)))
         state.log.write(event)
 
     def finished(self, outcome: dynamo.Outcome, error: BaseException | None) -> bool:
@@ -120,7 +120,7 @@ class _Recorder:
         call = self._calls.stack[-1]
         pending = call.pending.pop()
         started, seconds = pending.event, time.perf_counter() - pending.begun
-        self._book(call, started, pending.source, outcome, seconds)
+        self._book(call, pending, outcome, seconds)
         if outcome.guards is not None:
             facts = blindspots.Facts(outcome.classes)
             dynamo.add_guard(outcome.guards, facts, facts.text)
@@ -144,10 +144,8 @@ class _Recorder:
             state.log.write(GraphBreak(started.wrapper, started.target, each.reason, place))
         return call.eager_on_error and error is not None and dynamo.may_run_eager(error)
 
-    def _book(
-        self, call: _Call, started: CompileStarted, source: types.CodeType, outcome: dynamo.Outcome, seconds: float
-    ) -> None:
-        wrapper = call.wrapper
+    def _book(self, call: _Call, pending: _Pending, outcome: dynamo.Outcome, seconds: float) -> None:
+        wrapper, started, source = call.wrapper, pending.event, pending.source
         reason = "; ".join(started.reasons[:1]) or None
         wrapper.compile_seconds += seconds
         wrapper.graph_breaks += len(outcome.breaks)
@@ -157,7 +155,7 @@ class _Recorder:
             call.compiled = True
             if graph:
                 wrapper.compiles += 1
-                wrapper.recompiles += reason is not None
+                wrapper.recompiles += pending.again
                 wrapper.state = "compiled"
             wrapper.last_reason = reason or wrapper.last_reason
             wrapper.entries.append(
@@ -235,12 +233,20 @@ class Space:
                 serves=_serves,
                 value_limit=functools.partial(dynamo.recompile_limit, self.options),
                 wrapper_limit=dynamo.accumulated_recompile_limit,
+                origin=self._origin(kin),
             ),
         )
         found = family, Naming.of(kin.kind, target)
         if plain:
             self._memo.set(key, found)
         return found
+
+    def _origin(self, kin: Kin) -> str | None:
+        """Say why a family has nothing compiled yet although its target has; None if that has not either."""
+        others = {wrapper.options for wrapper in state.cache.of(kin.anchor)}
+        if self.options.label in others:
+            return "backend object differs"
+        return f"options differ: {self.options.label}" if others else None
 
     def is_skipped(self, target: Any) -> bool:
         """Tell whether torch does not compile `target` itself: what it calls may then be compiled on its own."""
@@ -343,18 +349,22 @@ def _serves(wrapper: Wrapper, parameters: Mapping[str, object]) -> bool:
     return dynamo.has_entry_for(wrapper.code, parameters)
 
 
-_spaces: dict[Options, Space] = {}
+# A space lives as long as somebody compiles with its options, or has: its families hold it.
+_spaces: weakref.WeakValueDictionary[Options, Space] = weakref.WeakValueDictionary()
 _spaces_lock = threading.Lock()
 
 
 def space(options: Options) -> Space:
     """Return the one space of an option set."""
     with _spaces_lock:
-        return _spaces.setdefault(options, Space(options)) if options not in _spaces else _spaces[options]
+        found = _spaces.get(options)
+        if found is None:
+            found = _spaces[options] = Space(options)
+        return found
 
 
 def forget_all() -> None:
     """Make every space look its targets up again."""
     with _spaces_lock:
-        for each in _spaces.values():
+        for each in list(_spaces.values()):
             each.forget()

@@ -35,6 +35,8 @@ class Family:
         Gives how many values of one field one and the same target may show before the field is no key.
     wrapper_limit
         Gives how many wrappers there may be; a call that would need more goes to the first one.
+    origin
+        Why there is a family beside another one of the same target, in words.
     """
 
     def __init__(
@@ -43,11 +45,13 @@ class Family:
         serves: Callable[[Wrapper, Parameters], bool],
         value_limit: Callable[[], int],
         wrapper_limit: Callable[[], int],
+        origin: str | None = None,
     ) -> None:
         self._make = make
         self._serves = serves
         self._value_limit = value_limit
         self._wrapper_limit = wrapper_limit
+        self.origin = origin
         self.wrappers: list[Wrapper] = []
         self.fields: tuple[Field, ...] = ()
         self.retired: dict[Field, str] = {}
