@@ -96,7 +96,7 @@ def test_a_resnet_compiles_as_often_as_with_torch(way, new_counter):
 
     def session(model, call):
         answers = []
-        for training in (True, False, True):
+        for training in (True, False):
             model.train(training)
             for batch in (images, images[:2]):
                 output = call(model, batch)
@@ -109,7 +109,7 @@ def test_a_resnet_compiles_as_often_as_with_torch(way, new_counter):
     by_torch, by_us = new_counter(), new_counter()
     session(copy.deepcopy(model), lambda model, batch: torch.compile(model, backend=by_torch)(batch))
     same(session(copy.deepcopy(model), way(backend=by_us)), expected)
-    assert (by_us.graphs, by_us.runs) == (by_torch.graphs, by_torch.runs) == (by_torch.graphs, 6)
+    assert (by_us.graphs, by_us.runs) == (by_torch.graphs, by_torch.runs) == (by_torch.graphs, 4)
 
 
 # All stock modules
