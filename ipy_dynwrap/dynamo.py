@@ -358,6 +358,11 @@ def reset_code(code: CodeType) -> None:
     _reset_code(code)
 
 
+def compile_no_more(code: CodeType) -> None:
+    """Let `code` run its entries, or eager, as torch does at the `recompile_limit`."""
+    set_code_exec_strategy(code, FrameExecStrategy(FrameAction.RUN_ONLY, FrameAction.RUN_ONLY))
+
+
 # Compiling
 
 

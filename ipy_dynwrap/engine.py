@@ -225,6 +225,7 @@ class Space:
         if plain and (known := self._memo.get(key)) is not None:
             return known  # type: ignore[no-any-return]
         kin = kin_of(target)
+        naming = Naming.of(kin.kind, target)
         family = state.cache.family(
             kin.anchor,
             (kin.kind, kin.rest, self.options),
@@ -233,10 +234,12 @@ class Space:
                 serves=_serves,
                 value_limit=functools.partial(dynamo.recompile_limit, self.options),
                 wrapper_limit=dynamo.accumulated_recompile_limit,
+                spend=_spend,
+                words=naming.words,
                 origin=self._origin(kin),
             ),
         )
-        found = family, Naming.of(kin.kind, target)
+        found = family, naming
         if plain:
             self._memo.set(key, found)
         return found
@@ -343,6 +346,11 @@ class Space:
         else:
             reason = dynamo.eager_cause() or "torch ran it without compiling"
         state.log.write(EagerCall(wrapper.name, wrapper.target, reason, state.place_of_caller()))
+
+
+def _spend(wrapper: Wrapper, why: str) -> None:
+    dynamo.compile_no_more(wrapper.code)
+    wrapper.state, wrapper.last_reason = "at limit", f"{why}; a tensor or a buffer would not be compiled for each"
 
 
 def _serves(wrapper: Wrapper, parameters: Mapping[str, object]) -> bool:

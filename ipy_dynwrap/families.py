@@ -35,6 +35,10 @@ class Family:
         Gives how many values of one field one and the same target may show before the field is no key.
     wrapper_limit
         Gives how many wrappers there may be; a call that would need more goes to the first one.
+    spend
+        Lets a wrapper compile no more, for a reason.
+    words
+        Puts a guard source into the user's words.
     origin
         Why there is a family beside another one of the same target, in words.
     """
@@ -45,12 +49,16 @@ class Family:
         serves: Callable[[Wrapper, Parameters], bool],
         value_limit: Callable[[], int],
         wrapper_limit: Callable[[], int],
+        spend: Callable[[Wrapper, str], None],
+        words: Callable[[str], str],
         origin: str | None = None,
     ) -> None:
         self._make = make
         self._serves = serves
         self._value_limit = value_limit
         self._wrapper_limit = wrapper_limit
+        self._spend = spend
+        self._words = words
         self.origin = origin
         self.wrappers: list[Wrapper] = []
         self.fields: tuple[Field, ...] = ()
@@ -132,10 +140,11 @@ class Family:
         return wrapper
 
     def _said(self, values: tuple[Hashable, ...]) -> dict[str, str]:
-        return {
-            field.source if field.aspect == "value" else f"{field.aspect} of {field.source}": _shown(value)
-            for field, value in zip(self.fields, values, strict=True)
-        }
+        return {self._name(field): _shown(field, value) for field, value in zip(self.fields, values, strict=True)}
+
+    def _name(self, field: Field) -> str:
+        source = self._words(field.source)
+        return source if field.aspect == "value" else f"{field.aspect} of {source}"
 
     def learn(
         self,
@@ -176,6 +185,10 @@ class Family:
         )
         if not learned:
             return ()
+        for field in learned:
+            # They may all have been this object's.
+            shown: dict[Field, set[Hashable]] = self._shown.setdefault(field.holder(parameters), {})
+            shown.setdefault(field, set()).update(each[field] for each in (new, *others) if field in each)
         before, served = self._table, self._memo.items()
         keys = [values for values, known in before.items() if known is wrapper]
         self.fields += learned
@@ -216,16 +229,21 @@ class Family:
         index = self.fields.index(field)
         self.fields = self.fields[:index] + self.fields[index + 1 :]
         self._deep.discard(field)
-        self.retired[field] = f"took more than {self._value_limit()} values on one object"
-        kept: dict[tuple[Hashable, ...], Wrapper] = {}
-        for values, wrapper in self._table.items():
-            kept.setdefault(values[:index] + values[index + 1 :], wrapper)
-        self._table = kept
+        self.retired[field] = why = f"{self._name(field)} took more than {self._value_limit()} values on one object"
+        # As many compilations as torch allows have been made for it. What it shares from here on makes none.
+        self._spend(self.first(), why)
+        self._table = (
+            {} if not self.fields else {values[:index] + values[index + 1 :]: self.first() for values in self._table}
+        )
         self._memo.clear()
 
 
-def _shown(value: Hashable) -> str:
-    return repr(value[1]) if isinstance(value, tuple) and len(value) == 2 else str(value)
+def _shown(field: Field, value: Hashable) -> str:
+    if field.aspect in ("type", "identity"):
+        return "one of its own"  # an id says nothing to anybody
+    if isinstance(value, tuple):  # the kind of value, and the value
+        return str(value[1]) if value[0] in ("text", "a") else repr(value[1])
+    return str(value)
 
 
 class ByIdentity:
