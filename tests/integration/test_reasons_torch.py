@@ -18,7 +18,7 @@ from torch.overrides import BaseTorchFunctionMode
 from ipy_dynwrap.dynamo import Compiler, Frame, Outcome
 from ipy_dynwrap.options import Options
 from ipy_dynwrap.reasons import Naming, describe, reader
-from ipy_dynwrap.wrappers import generate
+from ipy_dynwrap.wrappers import generate, parameters
 
 if TYPE_CHECKING:
     import contextlib
@@ -36,11 +36,11 @@ class Recorder:
         self.naming = Naming.plain()
         self.code: types.CodeType | None = None
 
-    def started(self, frame: Frame, compile_id: str, raw_reasons: list[str]) -> None:
+    def started(self, frame: Frame, compile_id: str, raw_reasons: Callable[[], list[str]]) -> None:
         naming = self.naming if frame.code is self.code else Naming.plain()
         state = {"grad_mode": torch.is_grad_enabled()}
         read = reader(frame.f_locals, frame.f_globals, state)
-        self.said += [describe(raw, naming, read) for raw in raw_reasons[:1]]
+        self.said += [describe(raw, naming, read) for raw in raw_reasons()[:1]]
 
     def finished(self, outcome: Outcome, error: BaseException | None) -> bool:
         return False
@@ -53,7 +53,7 @@ class Why:
         self._recorder = Recorder()
         self._kind = kind
         own = isinstance(example, types.FunctionType)
-        function = generate("example#1", "example", example.__code__ if own else None)
+        function = generate("example#1", "example", parameters(example.__code__) if own else None)
         self._recorder.code = function.__code__
         self._call = Compiler(Options.of(backend="eager", **options), self._recorder)(function)
 
