@@ -58,9 +58,6 @@ test-native: $(INSTALLED) ## Run the tests of the frame hook alone
 test-random: $(INSTALLED) ## Compare random programs with eager, and count their compilations, for about an hour
 	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest tests/random $(PYTEST_ARGS)
 
-test-random: $(INSTALLED) ## Compare with eager at random, long and with a new seed each time
-	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest tests/random --timeout 0 $(PYTEST_ARGS)
-
 browser: $(INSTALLED)
 	@$(BIN)/python tools/browser.py
 
