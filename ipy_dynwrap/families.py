@@ -45,6 +45,7 @@ class Family:
 
     def __init__(
         self,
+        *,
         make: Callable[[str, bool], Wrapper],
         serves: Callable[[Wrapper, Parameters], bool],
         value_limit: Callable[[], int],
@@ -108,9 +109,9 @@ class Family:
         values = self._read(parameters)
         wrapper = self._table.get(values)
         if wrapper is None:
-            wrapper = self._table[values] = self._find(values, parameters)
+            wrapper = self._table[values] = self._find(parameters)
         if fresh_at_limit and wrapper.state == "at limit" and len(self.wrappers) < self._wrapper_limit():
-            wrapper = self._table[values] = self._add(values)
+            wrapper = self._table[values] = self._add(parameters)
         if self.is_of_target:
             self._memo.set(target, wrapper)
         return wrapper
@@ -119,7 +120,7 @@ class Family:
         values = self._values(parameters)
         return self._values(parameters) if self.fields and self._moves(parameters, values) else values
 
-    def _find(self, values: tuple[Hashable, ...], parameters: Parameters) -> Wrapper:
+    def _find(self, parameters: Parameters) -> Wrapper:
         first = self.first()
         if not self.fields:
             return first
@@ -131,16 +132,14 @@ class Family:
                     return wrapper
         if len(self.wrappers) >= self._wrapper_limit():
             return first
-        return self._add(values)
+        return self._add(parameters)
 
-    def _add(self, values: tuple[Hashable, ...]) -> Wrapper:
-        wrapper = self._make(repr(self._said(values)), True)
-        wrapper.key = self._said(values)
+    def _add(self, parameters: Parameters) -> Wrapper:
+        key = {self._name(field): field.said(parameters) for field in self.fields}
+        wrapper = self._make(repr(key), True)
+        wrapper.key = key
         self.wrappers.append(wrapper)
         return wrapper
-
-    def _said(self, values: tuple[Hashable, ...]) -> dict[str, str]:
-        return {self._name(field): _shown(field, value) for field, value in zip(self.fields, values, strict=True)}
 
     def _name(self, field: Field) -> str:
         source = self._words(field.source)
@@ -236,14 +235,6 @@ class Family:
             {} if not self.fields else {values[:index] + values[index + 1 :]: self.first() for values in self._table}
         )
         self._memo.clear()
-
-
-def _shown(field: Field, value: Hashable) -> str:
-    if field.aspect in ("type", "identity"):
-        return "one of its own"  # an id says nothing to anybody
-    if isinstance(value, tuple):  # the kind of value, and the value
-        return str(value[1]) if value[0] in ("text", "a") else repr(value[1])
-    return str(value)
 
 
 class ByIdentity:

@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any
 
 from .naming import attribute, item, parse
+from .showing import shown
 
 __all__ = ["ABSENT", "Field", "is_plain", "requirements"]
 
@@ -62,6 +63,17 @@ class Field:
             return _ASPECTS[self.aspect.split(" ")[0]](self.at(parameters), self.aspect)
         except Exception:  # noqa: BLE001 - what cannot be read is absent
             return ABSENT
+
+    def said(self, parameters: Mapping[str, object]) -> str:
+        """Return the value in words, the same from run to run."""
+        value = self.read(parameters)
+        if value is ABSENT:
+            return "absent"
+        if self.aspect == "type":
+            return type(self.at(parameters)).__qualname__
+        if self.aspect in ("identity", "value"):
+            return shown(self.at(parameters))
+        return str(value)
 
     def at(self, parameters: Mapping[str, object]) -> Any:
         """Return the object at the source; an error where the parameters have none."""
