@@ -13,6 +13,9 @@ from .magics import DynWrapMagics
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
+    from IPython.lib.pretty import RepresentationPrinter
+
+    from .snapshot import CacheInfo
 
 __all__ = ["load_ipython_extension", "unload_ipython_extension"]
 
@@ -29,6 +32,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
         _append(undo, shell.ast_transformers, cell.CellWrapper(shell))
         _append(undo, state.places, cell.place_in(shell))
         _register_magics(undo, shell)
+        _show_snapshots(undo, shell)
         shell.events.register("post_execute", blocks.show_summary)
         undo.callback(shell.events.unregister, "post_execute", blocks.show_summary)
         _loaded[shell] = undo.pop_all()
@@ -59,6 +63,26 @@ def _register_magics(undo: ExitStack, shell: InteractiveShell) -> None:
             undo.callback(_restore, manager.magics[kind], name, manager.magics[kind].get(name))
     undo.callback(manager.registry.pop, DynWrapMagics.__name__, None)
     manager.register(magics)
+
+
+def _show_snapshots(undo: ExitStack, shell: InteractiveShell) -> None:
+    """Show what `cache_info` returns as a table. It is registered by name: nothing is imported for it."""
+    for mime, show in (("text/html", _as_html), ("text/plain", _as_text)):
+        formatter: Any = shell.display_formatter.formatters[mime]  # type: ignore[union-attr]
+        formatter.for_type_by_name("ipy_dynwrap.snapshot", "CacheInfo", show)
+        undo.callback(formatter.pop, "ipy_dynwrap.snapshot.CacheInfo", None)
+
+
+def _as_html(info: CacheInfo) -> str:
+    from .views import html
+
+    return html.table(info)
+
+
+def _as_text(info: CacheInfo, printer: RepresentationPrinter, cycle: bool) -> None:  # noqa: ARG001 - IPython's
+    from .views import text
+
+    printer.text(text.short(info))  # type: ignore[no-untyped-call]
 
 
 def _restore(table: dict[str, Callable[..., object]], name: str, former: Callable[..., object] | None) -> None:

@@ -41,6 +41,10 @@ def state_of_shell(shell: InteractiveShell) -> dict[str, Any]:
         "cell magics": dict(shell.magics_manager.magics["cell"]),
         "instances of Magics": dict(shell.magics_manager.registry),
         "configurables": list(shell.configurables),
+        "formatters": {
+            mime: [set(each.type_printers), set(each.deferred_printers)]
+            for mime, each in shell.display_formatter.formatters.items()
+        },
         "events": {name: list(functions) for name, functions in shell.events.callbacks.items()},
     }
 

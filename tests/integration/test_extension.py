@@ -47,6 +47,19 @@ def test_reload_leaves_no_trace_of_the_first_load(ip):
     assert state.places == places
 
 
+def test_a_snapshot_is_shown_as_a_table_while_loaded(shell):
+    result = shell("import ipy_dynwrap\nipy_dynwrap.cache_info()").result
+    format_ = shell.ip.display_formatter.format
+    data, _ = format_(result)
+    assert data["text/plain"] == "Nothing has been compiled yet. Put %%compile at the top of a cell, and run it."
+    assert data["text/html"] == f"<p>{data['text/plain']}</p>"
+    shell.ip.run_line_magic("unload_ext", "ipy_dynwrap")
+    data, _ = format_(result)
+    assert set(data) == {"text/plain"}
+    assert data["text/plain"].startswith("CacheInfo(")
+    shell.ip.run_line_magic("load_ext", "ipy_dynwrap")
+
+
 def test_unloaded_magic_is_unknown(shell):
     shell.ip.run_line_magic("unload_ext", "ipy_dynwrap")
     result = shell("%%compile\nran = True")
