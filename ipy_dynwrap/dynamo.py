@@ -421,6 +421,9 @@ class Observer(Protocol):
         What it raises comes out of the call that was to be compiled, of which nothing has run.
         """
 
+    def tells_the_user(self) -> bool:
+        """Say whether the user will be shown why something runs eager, so that torch need not log it."""
+
     def finished(self, outcome: Outcome, error: BaseException | None) -> bool:
         """Hear how it ended; with an `error`, say whether the frame shall run eager instead of raising it."""
 
@@ -503,7 +506,7 @@ class _Observed:
                 with (
                     _looking_into(classes),
                     _minding_graph_modules(),
-                    _fake_tensor_errors_unlogged(),
+                    _unlogged(_FAKE_TENSOR_ERROR, *([_AT_LIMIT] if observer.tells_the_user() else ())),
                 ):
                     result = self._inner(frame, entry, frame_state)
             except BaseException as caught:  # noqa: BLE001 - raised again below
@@ -561,19 +564,24 @@ def _eager_once() -> Any:
 
 
 @contextlib.contextmanager
-def _fake_tensor_errors_unlogged() -> Iterator[None]:
-    """Keep torch from logging an operation that fails on fake tensors: it is raised, here or when it runs eager."""
-    logger = logging.getLogger("torch._subclasses.fake_tensor")
+def _unlogged(*said_elsewhere: tuple[str, str]) -> Iterator[None]:
+    """Keep torch from logging on this thread what is said elsewhere: pairs of a logger and a part of its message."""
 
-    def drop(record: logging.LogRecord) -> bool:
-        return record.levelno < logging.ERROR or record.thread != here
+    def drop(part: str, record: logging.LogRecord) -> bool:
+        return record.thread != here or record.levelno < logging.WARNING or part not in str(record.msg)
 
     here = threading.get_ident()
-    logger.addFilter(drop)
-    try:
+    with contextlib.ExitStack() as undo:
+        for name, part in said_elsewhere:
+            logger, dropping = logging.getLogger(name), functools.partial(drop, part)
+            logger.addFilter(dropping)
+            undo.callback(logger.removeFilter, dropping)
         yield
-    finally:
-        logger.removeFilter(drop)
+
+
+# An operation that fails on fake tensors: it is raised, here or when it runs eager.
+_FAKE_TENSOR_ERROR = ("torch._subclasses.fake_tensor", "")
+_AT_LIMIT = ("torch._dynamo.convert_frame", "torch._dynamo hit config.")
 
 
 def _first_line(error: BaseException) -> str:

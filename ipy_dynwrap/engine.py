@@ -114,6 +114,9 @@ class _Recorder:
         call.pending.append(_Pending(event, frame.code, frame.f_locals, time.perf_counter(), again=bool(reasons)))
         state.log.write(event)
 
+    def tells_the_user(self) -> bool:
+        return bool(self._calls.stack) and self._calls.stack[-1].eager_on_error
+
     def finished(self, outcome: dynamo.Outcome, error: BaseException | None) -> bool:
         if not self._calls.stack or not self._calls.stack[-1].pending:
             return False
