@@ -84,7 +84,7 @@ def test_capture_keeps_the_summary_and_gets_no_line():
     client = Client(
         [
             RECORDS,
-            "%%capture captured\nwith live_line(log):\n    compiling(1.0)\nshow_report(Report(calls=3))",
+            "%%capture captured\nwith live_line(log):\n    compiling(1.0)\nshow_report(Report(calls=3, hits=3))",
             "[output.data['text/plain'] for output in captured.outputs]",
         ]
     )

@@ -42,6 +42,9 @@ class Recorder:
         read = reader(frame.f_locals, frame.f_globals, state)
         self.said += [describe(raw, naming, read) for raw in raw_reasons()[:1]]
 
+    def tells_the_user(self) -> bool:
+        return False
+
     def finished(self, outcome: Outcome, error: BaseException | None) -> bool:
         return False
 
