@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["page", "table"]
 
 _GREY = "rgba(128, 128, 128, 0.35)"
-_TABLE = "border-collapse: collapse; font-size: 0.92em; width: 100%"
+# nbconvert's own style fixes the widths of columns, and they overlap then.
+_TABLE = "border-collapse: collapse; font-size: 0.92em; table-layout: auto; width: 100%"
 _LEFT = f"text-align: left; vertical-align: top; padding: 4px 10px 4px 0; border-bottom: 1px solid {_GREY}"
 _RIGHT = _LEFT.replace("left", "right", 1) + "; white-space: nowrap"
 # The details belong to the row above them.
