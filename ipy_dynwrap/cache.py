@@ -73,9 +73,9 @@ class Wrapper:
         return self.entries
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Totals:
-    """Counts over all wrappers, those that are gone included."""
+    """Counts over several wrappers, named as a wrapper's own."""
 
     calls: int = 0
     hits: int = 0
@@ -88,10 +88,6 @@ class Totals:
     def plus(self, wrapper: Wrapper) -> Totals:
         """Add the counts of `wrapper`."""
         return Totals(*(getattr(self, name) + getattr(wrapper, name) for name in self.__slots__))
-
-    def minus(self, other: Totals) -> Totals:
-        """Subtract, for what happened in between."""
-        return Totals(*(getattr(self, name) - getattr(other, name) for name in self.__slots__))
 
 
 class _Anchor:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import _native, blindspots, dynamo, state
-from .cache import Entry, Wrapper
+from .cache import Entry, Totals, Wrapper
 from .events import CompileFinished, CompileStarted, EagerCall, GraphBreak
 from .families import ByIdentity, Family
 from .keys import Kin, kin_of, own_code
@@ -21,7 +21,7 @@ from .options import Options
 from .reasons import Naming, describe, reader
 from .wrappers import generate, parameters, stable_name
 
-__all__ = ["Space", "space"]
+__all__ = ["Space", "forget_all", "space", "tally"]
 
 
 @dataclass(slots=True, eq=False)
@@ -79,6 +79,12 @@ class _Calls(threading.local):
 
     def __init__(self) -> None:
         self.stack: list[_Call] = []
+        # Who counts what this thread does, beside the wrappers.
+        self.tallies: list[Totals] = []
+
+    def counted(self, wrapper: Wrapper) -> tuple[Wrapper | Totals, ...]:
+        """Return all that counts what `wrapper` does."""
+        return (wrapper, *self.tallies)
 
 
 class _Recorder:
@@ -149,16 +155,17 @@ class _Recorder:
 
     def _book(self, call: _Call, pending: _Pending, outcome: dynamo.Outcome, seconds: float) -> None:
         wrapper, started, source = call.wrapper, pending.event, pending.source
+        graph = outcome.state == "compiled"
         reason = "; ".join(started.reasons[:1]) or None
-        wrapper.compile_seconds += seconds
-        wrapper.graph_breaks += len(outcome.breaks)
+        for each in self._calls.counted(wrapper):
+            each.compile_seconds += seconds
+            each.graph_breaks += len(outcome.breaks)
+            each.compiles += graph
+            each.recompiles += graph and pending.again
         if outcome.code is not None:
-            graph = outcome.state == "compiled"
             _native.track(outcome.code)
             call.compiled = True
             if graph:
-                wrapper.compiles += 1
-                wrapper.recompiles += pending.again
                 wrapper.state = "compiled"
             wrapper.last_reason = reason or wrapper.last_reason
             wrapper.entries.append(
@@ -188,6 +195,17 @@ class _Recorder:
 
 def _at_limit(wrapper: Wrapper, reason: str | None) -> str:
     return f"recompile_limit ({wrapper.limit}) reached" + (f"; last: {reason}" if reason else "")
+
+
+def tally() -> tuple[Totals, Callable[[], None]]:
+    """Count what this thread does from now on; the function that is returned ends that, on whatever thread."""
+    tallies, counts = _calls.tallies, Totals()
+    tallies.append(counts)
+
+    def end() -> None:
+        tallies[:] = [each for each in tallies if each is not counts]
+
+    return counts, end
 
 
 _calls = _Calls()
@@ -328,17 +346,22 @@ class Space:
             raise
         except BaseException:
             stack.pop()
-            wrapper.calls += 1
+            self._count(wrapper, eager=False, hit=False)
             raise
         stack.pop()
-        wrapper.calls += 1
-        if _native.runs() == runs:
-            wrapper.eager_calls += 1
+        eager = _native.runs() == runs
+        self._count(wrapper, eager=eager, hit=not (eager or call.compiled))
+        if eager:
             call.family.forget(call.target)
             self._say_eager(call)
-        elif not call.compiled:
-            wrapper.hits += 1
         return result
+
+    @staticmethod
+    def _count(wrapper: Wrapper, *, eager: bool, hit: bool) -> None:
+        for each in _calls.counted(wrapper):
+            each.calls += 1
+            each.eager_calls += eager
+            each.hits += hit
 
     def _say_eager(self, call: _Call) -> None:
         wrapper = call.wrapper

@@ -6,6 +6,7 @@ import contextlib
 import contextvars
 import os
 import sys
+import threading
 import time
 import weakref
 from collections.abc import Iterable, Mapping
@@ -13,6 +14,7 @@ from types import FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import _native, dynamo, engine, state
+from .cache import Totals
 from .events import CompileFinished, EagerCall, Event, GraphBreak
 from .options import Options
 from .routing import Policy, target_of
@@ -104,7 +106,7 @@ class Region:
         self._cleanup: contextlib.ExitStack | None = None
         self._report: Report | None = None
         self._notes = _Notes()
-        self._before = state.cache.totals()
+        self._counts = Totals()
         self._begun = time.perf_counter()
 
     @property
@@ -117,7 +119,7 @@ class Region:
         """What happened in the region, so far if it is open."""
         if self._report is not None:
             return self._report
-        done = state.cache.totals().minus(self._before)
+        done = self._counts
         return Report(
             calls=done.calls,
             hits=done.hits,
@@ -144,7 +146,10 @@ class Region:
         if (why := _native.unavailable_reason()) is not None:
             raise RegionError(f"no compile region here: {why}; ipy_dynwrap.compile still works")
         with contextlib.ExitStack() as cleanup:
-            self._before, self._begun = state.cache.totals(), time.perf_counter()
+            self._begun = time.perf_counter()
+            self._counts, end = engine.tally()
+            cleanup.callback(end)
+            self._notes = _Notes()
             cleanup.callback(state.log.subscribe(self._notes))
             if self._stance is not None:
                 cleanup.enter_context(self._stance)
@@ -217,13 +222,16 @@ for _each in (Region.__enter__, Region.__exit__, Region.close):
 
 
 class _Notes:
-    """What the user should hear about at the end, each once."""
+    """What the user should hear about at the end, each once: of what his own thread did."""
 
     def __init__(self) -> None:
+        self._thread = threading.get_ident()
         self.reasons: dict[str, None] = {}
         self.notices: dict[str, None] = {}
 
     def __call__(self, event: Event) -> None:
+        if threading.get_ident() != self._thread:
+            return
         match event:
             case CompileFinished(outcome="compiled", reasons=(first, *_)):
                 self.reasons[f"{event.target}: {first}"] = None

@@ -685,3 +685,22 @@ def test_where_the_hook_does_not_work_the_rest_does(monkeypatch, counter):
         pass
     same(ipy_dynwrap.compile(double, backend=counter)(X), X * 2)
     assert counter.runs == 1
+
+
+def test_a_report_counts_what_its_own_thread_did(new_counter):
+    here, there = new_counter(), new_counter()
+    reports = []
+
+    def work():
+        with ipy_dynwrap.region(backend=there) as region:
+            nn.Tanh()(torch.ones(2))
+        reports.append(region.report)
+
+    with ipy_dynwrap.region(backend=here) as region:
+        nn.ReLU()(torch.ones(2))
+        worker = threading.Thread(target=work)
+        worker.start()
+        worker.join()
+        nn.ReLU()(torch.ones(2))
+    for report, calls in ((region.report, 2), (reports[0], 1)):
+        assert (report.calls, report.hits, report.compiles, report.eager_calls) == (calls, calls - 1, 1, 0)
