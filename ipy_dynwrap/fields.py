@@ -10,10 +10,11 @@ A field is only ever read to choose a wrapper. A wrong reading costs a compilati
 from __future__ import annotations
 
 import ast
+import functools
 import re
+from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from .naming import attribute, item, parse
@@ -81,27 +82,40 @@ class Field:
 
     def holder(self, parameters: Mapping[str, object]) -> object:
         """Return the object that the call passes and that this is a field of; None where there is none."""
-        steps = [node := parse(self.source)]
-        while isinstance(node, ast.Attribute | ast.Subscript):
-            steps.append(node := node.value)
-        for step in reversed(steps):
-            if isinstance(step, ast.Name | ast.Attribute | ast.Subscript):
+        for step in reversed(_steps(self.source)):
+            if not isinstance(step, ast.Call):
                 found = _step(step)(parameters)
-                if not isinstance(found, list | tuple | dict):
+                if not issubclass(type(found), list | tuple | dict):
                     return found
         return None
 
     @property
     def root(self) -> str:
         """The parameter that the source begins with."""
-        return str(_LEADING.match(self.source).group())  # type: ignore[union-attr]
+        first = _steps(self.source)[-1]
+        return first.id if isinstance(first, ast.Name) else ""
 
 
-_LEADING = re.compile(r"\w+")
+@functools.lru_cache(maxsize=4096)
+def _steps(source: str) -> tuple[ast.expr, ...]:
+    """Return a source and what each of its steps leads on from; the parameter that it begins with comes last."""
+    steps, node = [], parse(source)
+    while node is not None:
+        steps.append(node)
+        match node:
+            case ast.Attribute(value=inner) | ast.Subscript(value=inner) | ast.Call(args=[ast.Call(args=[inner])]):
+                node = inner
+            case ast.Call(args=[inner]):
+                node = inner
+            case _:
+                node = None
+    return tuple(steps)
+
+
 _LookUp = Callable[[Mapping[str, object]], Any]
 
 
-@lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=4096)
 def _look_up(source: str) -> _LookUp:
     """Return a function that follows a source through the parameters of a call.
 
@@ -139,7 +153,7 @@ def _step(node: ast.expr) -> _LookUp:
 
 
 def _attribute(owner: Any, name: str) -> object:
-    own = getattr(owner, "__dict__", None) if isinstance(owner, type) else _own(owner)
+    own = vars(owner) if issubclass(type(owner), type) else _own(owner)
     return own[name] if own is not None and name in own else attribute(owner, name)
 
 
@@ -158,8 +172,19 @@ def _value(value: object, _: str) -> Hashable:
     return ("text", repr(value)) if type(value).__module__ == "torch" else ("a", type(value).__qualname__)
 
 
-def _has(value: Any, aspect: str) -> Hashable:
-    return ast.literal_eval(aspect.partition(" ")[2]) in value
+def _builtin(value: object, method: str) -> Callable[..., Any]:
+    """Return a method of a container, the built-in type's own."""
+    for kind in (dict, list, tuple, set, frozenset, deque, str, range):
+        if issubclass(type(value), kind):
+            return functools.partial(getattr(kind, method), value)
+    raise TypeError(type(value).__name__)
+
+
+def _tensor_like(value: Any) -> Any:
+    """Return `value` if it is a tensor: nothing else is asked for what only tensors have."""
+    if any(base.__module__ == "torch" and base.__name__ == "Tensor" for base in type(value).__mro__):
+        return value
+    raise TypeError(type(value).__name__)
 
 
 _ASPECTS: dict[str, Callable[[Any, str], Hashable]] = {
@@ -168,19 +193,20 @@ _ASPECTS: dict[str, Callable[[Any, str], Hashable]] = {
     # an id leads to is an empty wrapper at worst.
     "type": lambda value, _: id(type(value)),
     "identity": lambda value, _: id(value),
-    "length": lambda value, _: len(value),
-    "dtype": lambda value, _: str(value.dtype),
-    "requires_grad": lambda value, _: bool(value.requires_grad),
-    "rank": lambda value, _: value.dim(),
-    "size": lambda value, aspect: int(value.shape[int(aspect[5:])]),
-    "stride": lambda value, aspect: int(value.stride()[int(aspect[7:])]),
-    "has": _has,
+    "length": lambda value, _: _builtin(value, "__len__")(),
+    "dtype": lambda value, _: str(_tensor_like(value).dtype),
+    "requires_grad": lambda value, _: bool(_tensor_like(value).requires_grad),
+    "rank": lambda value, _: _tensor_like(value).dim(),
+    "size": lambda value, aspect: int(_tensor_like(value).shape[int(aspect[5:])]),
+    "stride": lambda value, aspect: int(_tensor_like(value).stride()[int(aspect[7:])]),
+    "has": lambda value, aspect: _builtin(value, "__contains__")(ast.literal_eval(aspect.partition(" ")[2])),
 }
 
 
 def is_plain(value: object) -> bool:
     """Tell whether a value that is passed stays an input, under torch's own limit, whatever is pinned on it."""
-    return value is None or isinstance(value, bool | int | float | complex | str | bytes | type(...))
+    # Asked of the type: `isinstance` would ask the value for its `__class__`.
+    return issubclass(type(value), bool | int | float | complex | str | bytes | type(...) | None)
 
 
 def requirements(text: str) -> Iterator[tuple[Field, Hashable]]:

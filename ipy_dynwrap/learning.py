@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import CodeType
@@ -107,9 +108,10 @@ class _Placing:
     def _place(self, field: Field) -> str | None:
         source, root = field.source, field.root
         if self._roots is not None:
-            if root not in self._roots:
+            place = self._roots.get(root)
+            if place is None:
                 return None
-            source = self._roots[root] + source[len(root) :]
+            source = re.sub(rf"\b{root}\b", lambda _: place, source, count=1)
             root = Field(source, "").root
         return source if root == self._receiver or self._is_in_an_object(source) else None
 

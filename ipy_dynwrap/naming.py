@@ -348,11 +348,11 @@ def attribute(owner: object, name: str) -> object:
         raise AttributeError(name)
     if type(own) is dict and name in own and own[name] is found:
         return found
-    if isinstance(found, types.MemberDescriptorType | types.GetSetDescriptorType):
+    if issubclass(type(found), types.MemberDescriptorType | types.GetSetDescriptorType):
         return found.__get__(owner, type(owner))
     if issubclass(type(owner), type):
         return found
-    if isinstance(found, types.FunctionType):
+    if issubclass(type(found), types.FunctionType):
         return types.MethodType(found, owner)
     if hasattr(type(found), "__get__"):
         raise AttributeError(name)
@@ -363,6 +363,8 @@ def item(owner: Any, key: Any) -> object:
     """Return an item of a built-in container, by the built-in type's method: a subclass's own might run anything."""
     kind = type(owner)
     if issubclass(kind, dict):
+        if not dict.__contains__(owner, key):
+            raise KeyError(key)  # before a subclass's __missing__ answers
         return dict.__getitem__(owner, key)
     if issubclass(kind, list):
         return list.__getitem__(owner, key)
