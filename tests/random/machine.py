@@ -22,7 +22,7 @@ from torch.nn.modules import module as nn_module
 
 import ipy_dynwrap
 
-SETUP = '''
+SETUP = """
 import enum, functools, types
 import torch
 import torch.nn as nn
@@ -220,7 +220,7 @@ root, leaf, other, mod = Root(), Leaf(3), Root(), nn.Linear(4, 4)
 shift, run, shim = over(3), after(helper), traced(helper)
 part, strategy = functools.partial(helper, gain=3.0), Strategy(torch.sin)
 config = Config(gain=1.5, shift=0.5)
-'''
+"""
 
 
 def plain_compile(target, **_):
@@ -228,12 +228,12 @@ def plain_compile(target, **_):
 
 
 class Notebook:
-    """A namespace in which cells run; its functions are globals of a module that can be imported, as Dynamo needs it."""
+    """A namespace in which cells run; it is a module that can be imported, as Dynamo needs it."""
 
-    def __init__(self, name: str, compile):
+    def __init__(self, name, how_to_compile):
         self.module = types.ModuleType(name)
         self.names = self.module.__dict__
-        self.names["compiled"] = compile
+        self.names["compiled"] = how_to_compile
         self.hooks_of_all = [dict(hooks) for hooks in global_hooks()]
         self.cells = 0
         sys.modules[name] = self.module
@@ -247,7 +247,7 @@ class Notebook:
         linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
         with self.its_global_hooks():
             try:
-                return eval(compile(text, file, "eval"), self.names)
+                return eval(compile(text, file, "eval"), self.names)  # noqa: S307 - a cell of our own
             except SyntaxError:
                 exec(compile(text, file, "exec"), self.names)
         return None
@@ -334,9 +334,7 @@ class Twins:
         self.over = False
         number = next(_numbers)
         self.eager = Notebook(f"notebook_eager_{number}", plain_compile)
-        self.compiled = Notebook(
-            f"notebook_compiled_{number}", torch.compile if torch_alone else ipy_dynwrap.compile
-        )
+        self.compiled = Notebook(f"notebook_compiled_{number}", torch.compile if torch_alone else ipy_dynwrap.compile)
 
     def close(self):
         self.eager.forget()
@@ -350,7 +348,7 @@ class Twins:
         for step in steps:
             self.steps.append(step)
             both = (self.eager, self.compiled)
-            outcomes = [_outcome(lambda notebook=notebook: self._take(notebook, step)) for notebook in both]
+            outcomes = [self._outcome(notebook, step) for notebook in both]
             if self.over:
                 continue
             difference = _difference(*outcomes, "outcome")
@@ -365,6 +363,12 @@ class Twins:
 
     def script(self) -> str:
         return "check(\n" + "".join(f"    {step!r},\n" for step in self.steps) + ")"
+
+    def _outcome(self, notebook: Notebook, step: str | Call) -> object:
+        try:
+            return self._take(notebook, step)
+        except Exception as error:  # noqa: BLE001 - an error is an outcome, to be compared
+            return error
 
     def _take(self, notebook: Notebook, step: str | Call) -> object:
         torch.manual_seed(len(self.steps))
@@ -386,14 +390,17 @@ class Twins:
         if call.way in ("compile", "kept"):
             target = f"compiled({target}, {options})"
         if call.way == "kept":
-            target = f"kept.setdefault({call.target!r}, None) or kept.update({{{call.target!r}: {target}}}) or kept[{call.target!r}]"
+            if call.target not in names["kept"]:
+                names["kept"][call.target] = notebook.run(target)
+            target = f"kept[{call.target!r}]"
         if call.way == "region" and notebook is self.compiled:
             if self.torch_alone:
                 target = f"compiled({target}, {options})"
             else:
                 region = ipy_dynwrap.region(include=[notebook.module.__name__], backend=call.backend)
         cell = f"({target})({call.args})"
-        with torch._dynamo.config.patch(skip_nnmodule_hook_guards=not self.torch_alone), MODES.get(call.grad, contextlib.nullcontext)():
+        hook_guards = torch._dynamo.config.patch(skip_nnmodule_hook_guards=not self.torch_alone)
+        with hook_guards, MODES.get(call.grad, contextlib.nullcontext)():
             try:
                 with region:
                     out = notebook.run(cell)
@@ -422,13 +429,6 @@ def _said(error: Exception) -> Exception:
     return error
 
 
-def _outcome(run) -> object:
-    try:
-        return run()
-    except Exception as error:
-        return error
-
-
 def _scalar(out: object) -> torch.Tensor | None:
     if isinstance(out, torch.Tensor):
         return out.sum() if out.is_floating_point() else None
@@ -455,7 +455,8 @@ PLAIN = (int, float, str, bool, type(None), complex)
 
 def state(notebook: Notebook) -> dict[str, object]:
     """Return all plain values and tensors that can be reached from the names of a notebook, by path."""
-    found, seen = {}, set()
+    found: dict[str, object] = {}
+    seen: dict[int, object] = {}  # kept alive, so that no id passes to another object
 
     def look(path, value):
         if isinstance(value, PLAIN):
@@ -463,7 +464,7 @@ def state(notebook: Notebook) -> dict[str, object]:
             return
         if isinstance(value, enum.Enum) or id(value) in seen:
             return
-        seen.add(id(value))
+        seen[id(value)] = value
         if isinstance(value, torch.Tensor):
             found[path] = value.detach().clone()
             found[f"{path}.requires_grad"] = value.requires_grad
@@ -480,7 +481,10 @@ def state(notebook: Notebook) -> dict[str, object]:
             for index, each in enumerate(value):
                 look(f"{path}[{index}]", each)
         elif type(value).__module__.startswith("notebook_") or isinstance(value, nn.Module):
-            look(f"{path}.__dict__", vars(value))
+            slots = {
+                name: getattr(value, name) for name in getattr(type(value), "__slots__", ()) if hasattr(value, name)
+            }
+            look(f"{path}.__dict__", getattr(value, "__dict__", {}) | slots)
 
     own = {name: value for name, value in notebook.names.items() if not name.startswith("__") and name not in "xy"}
     for name, value in own.items():
@@ -515,6 +519,6 @@ def _difference(eager: object, compiled: object, where: str) -> str | None:
             return f"{where}: eager has {eager.keys() - compiled.keys()}, compiled has {compiled.keys() - eager.keys()}"
         return next((d for key in eager if (d := _difference(eager[key], compiled[key], key)) is not None), None)
     if isinstance(eager, PLAIN) or isinstance(compiled, PLAIN):
-        same = type(eager) is type(compiled) and (eager == compiled or eager != eager)
+        same = type(eager) is type(compiled) and (eager == compiled or repr(eager) == repr(compiled) == "nan")
         return None if same else said
     return None if type(eager).__name__ == type(compiled).__name__ else said

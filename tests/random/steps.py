@@ -8,8 +8,20 @@ from machine import Call
 
 pick = st.sampled_from
 MODULES = pick(
-    ["root", "root.first", "root.first.linear", "root.blocks", "root.blocks[0]", "root.blocks[-1]", "root.heads['a']"]
-    + ["leaf", "leaf.linear", "other", "other.first", "mod"]
+    [
+        "root",
+        "root.first",
+        "root.first.linear",
+        "root.blocks",
+        "root.blocks[0]",
+        "root.blocks[-1]",
+        "root.heads['a']",
+        "leaf",
+        "leaf.linear",
+        "other",
+        "other.first",
+        "mod",
+    ]
 )
 LEAVES = pick(["root.first", "root.blocks[0]", "leaf", "other.first"])
 LAYERS = pick(["root.first.linear", "root.heads['a']", "leaf.linear", "other.first.linear", "mod"])
@@ -19,9 +31,9 @@ NUMBERS = pick(["1", "2", "3", "7", "0.5", "2.5", "True", "torch.tensor(2.0)"])
 VALUES = NUMBERS | pick(["None", "'text'", "'other'", "[1, 2]", "(1, 2)", "helper", "Mode.PLAIN", "torch.float64"])
 SMALL = st.integers(1, 4)
 NEW_MODULES = pick(
-    ["Leaf()", "Leaf(2)", "Leaf(5)", "Counting()", "Broken()", "Broken(3)", "Choosy()", "Normed()", "nn.Identity()"]
-    + ["nn.Linear(4, 4)", "nn.Linear(4, 4, bias=False)", "nn.ReLU()", "nn.Tanh()", "nn.Dropout(1.0)", "leaf", "mod"]
-    + ["nn.Sequential(nn.Linear(4, 4), nn.ReLU())", "nn.Sequential(Leaf(), Leaf(4))"]
+    [f"Leaf({n})" for n in ("", 2, 5)]
+    + ["Counting()", "Broken()", "Broken(3)", "Choosy()", "Normed()", "nn.Identity()", "nn.Linear(4, 4)", "leaf", "mod"]
+    + ["nn.Linear(4, 4, bias=False)", "nn.ReLU()", "nn.Tanh()", "nn.Dropout(1.0)", "nn.Sequential(Leaf(), Leaf(4))"]
 )
 
 
@@ -53,31 +65,47 @@ nothing = lambda *args: None
 hooks = st.one_of(
     text(
         _MADE + "handles['<name>'] = <module>.register_forward_hook(<hook>, prepend=<p>, always_call=<a>)",
-        module=MODULES, hook=_FORWARD, name=_NAME, n=SMALL, p=st.booleans(), a=st.booleans(),
+        module=MODULES,
+        hook=_FORWARD,
+        name=_NAME,
+        n=SMALL,
+        p=st.booleans(),
+        a=st.booleans(),
     ),
     text(
         "def hook(module, args, kwargs, output):\n"
         "    log.append(f'kw {sorted(kwargs)} <n>')\n"
         "    return output + <n>\n"
         "handles['<name>'] = <module>.register_forward_hook(hook, with_kwargs=True)",
-        module=MODULES, name=_NAME, n=SMALL,
+        module=MODULES,
+        name=_NAME,
+        n=SMALL,
     ),
     text(
         "def hook(module, args):\n"
         "    log.append('pre <n>')\n"
         "    return (args[0] * <n>, *args[1:])\n"
         "handles['<name>'] = <module>.register_forward_pre_hook(hook, prepend=<p>)",
-        module=MODULES, name=_NAME, n=SMALL, p=st.booleans(),
+        module=MODULES,
+        name=_NAME,
+        n=SMALL,
+        p=st.booleans(),
     ),
     text(
         "def hook(module, args, kwargs):\n"
         "    log.append(f'pre kw {sorted(kwargs)} <n>')\n"
         "    return tuple(each + <n> for each in args), kwargs\n"
         "handles['<name>'] = <module>.register_forward_pre_hook(hook, with_kwargs=True)",
-        module=MODULES, name=_NAME, n=SMALL,
+        module=MODULES,
+        name=_NAME,
+        n=SMALL,
     ),
-    text("handles['<name>'] = <module>.<how>(count)", module=MODULES, name=_NAME,
-         how=pick(["register_forward_hook", "register_forward_pre_hook"])),
+    text(
+        "handles['<name>'] = <module>.<how>(count)",
+        module=MODULES,
+        name=_NAME,
+        how=pick(["register_forward_hook", "register_forward_pre_hook"]),
+    ),
     text("handles['<name>'].remove()", name=_NAME),
     text("<module>.<which>.clear()", module=MODULES, which=pick(["_forward_hooks", "_forward_pre_hooks"])),
 )
@@ -87,20 +115,26 @@ backward_hooks = st.one_of(
         "    log.append('backward <n>')\n"
         "    return tuple(None if each is None else each * <n> for each in grad_in)\n"
         "handles['<name>'] = <module>.register_full_backward_hook(hook)",
-        module=MODULES, name=_NAME, n=SMALL,
+        module=MODULES,
+        name=_NAME,
+        n=SMALL,
     ),
     text(
         "def hook(module, grad_out):\n"
         "    log.append('backward pre <n>')\n"
         "    return tuple(None if each is None else each * <n> for each in grad_out)\n"
         "handles['<name>'] = <module>.register_full_backward_pre_hook(hook)",
-        module=MODULES, name=_NAME, n=SMALL,
+        module=MODULES,
+        name=_NAME,
+        n=SMALL,
     ),
     text("handles['<name>'].remove()", name=_NAME),
 )
 _GLOBAL = "from torch.nn.modules.module import *\nimport torch.nn.modules.module as m\n"
 global_hooks = st.one_of(
-    text(_MADE + _GLOBAL + "handles['g1'] = m.register_module_forward_hook(<hook>)", hook=_FORWARD, name=_NAME, n=SMALL),
+    text(
+        _MADE + _GLOBAL + "handles['g1'] = m.register_module_forward_hook(<hook>)", hook=_FORWARD, name=_NAME, n=SMALL
+    ),
     text(_MADE + _GLOBAL + "handles['g2'] = m.register_module_forward_pre_hook(count)", name=_NAME, n=SMALL),
     text("handles['<g>'].remove()", g=pick(["g1", "g2"])),
 )
@@ -124,8 +158,12 @@ attributes = st.one_of(
     text("<root>.config.<name> = <value>", root=ROOTS, name=pick(["shift", "unread"]), value=NUMBERS),
     text("<root>.config.head = <value>", root=ROOTS, value=pick(["'a'", "'b'", "'missing'"])),
     text("<root>.config.mode = <value>", root=ROOTS, value=pick(["Mode.PLAIN", "Mode.DOUBLE", "None"])),
-    text("<root>.config = Config(head='a', mode=Mode.<mode>, shift=<value>)", root=ROOTS, value=NUMBERS,
-         mode=pick(["PLAIN", "DOUBLE"])),
+    text(
+        "<root>.config = Config(head='a', mode=Mode.<mode>, shift=<value>)",
+        root=ROOTS,
+        value=NUMBERS,
+        mode=pick(["PLAIN", "DOUBLE"]),
+    ),
     text("config.<name> = <value>", name=pick(["gain", "shift", "unread"]), value=NUMBERS),
     text("config.mode = <value>", value=pick(["Mode.PLAIN", "Mode.DOUBLE", "None"])),
     text("del config.gain"),
@@ -141,13 +179,22 @@ tensors = st.one_of(
     text("with torch.no_grad(): <layer>.weight[0] = <n>", layer=LAYERS, n=SMALL),
     text("<layer>.weight = nn.Parameter(torch.full((4, 4), 0.<n>))", layer=LAYERS, n=SMALL),
     text("<layer>.weight = nn.Parameter(torch.full((<n>, 4), 0.5))\n<layer>.bias = None", layer=LAYERS, n=SMALL),
-    text("<layer>.weight.data = torch.full((4, 4), 0.<n>, dtype=torch.<d>)", layer=LAYERS, n=SMALL,
-         d=pick(["float32", "float64"])),
+    text(
+        "<layer>.weight.data = torch.full((4, 4), 0.<n>, dtype=torch.<d>)",
+        layer=LAYERS,
+        n=SMALL,
+        d=pick(["float32", "float64"]),
+    ),
     text("<layer>.bias = <value>", layer=LAYERS, value=pick(["None", "nn.Parameter(torch.ones(4))"])),
     text("<module>.requires_grad_(<flag>)", module=MODULES, flag=st.booleans()),
     text("<layer>.weight.requires_grad = <flag>", layer=LAYERS, flag=st.booleans()),
-    text("<leaf>.offset = <value>", leaf=LEAVES, value=pick(
-        ["None", "torch.ones(4)", "torch.ones(1)", "torch.ones(4, dtype=torch.float64)", "torch.ones(1, 4)"])),
+    text(
+        "<leaf>.offset = <value>",
+        leaf=LEAVES,
+        value=pick(
+            ["None", "torch.ones(4)", "torch.ones(1)", "torch.ones(4, dtype=torch.float64)", "torch.ones(1, 4)"]
+        ),
+    ),
     text("<leaf>.offset += <n>", leaf=LEAVES, n=SMALL),
     text("<module>.<to>()", module=MODULES, to=pick(["double", "float"])),
     text("SHIFT <op> <n>", op=pick(["+=", "*="]), n=SMALL),
@@ -190,8 +237,12 @@ functions = st.one_of(
     text("shift = over(<value>)", value=NUMBERS),
     text("run = after(<f>)", f=pick(["helper", "shift", "leaf", "root", "over(3)", "lambda x: x * 4", "part", "shim"])),
     text("shim = traced(<f>)", f=pick(["helper", "picky", "over(3)", "lambda x: x * 4", "run"])),
-    text("part = functools.partial(<f>)", f=pick(
-        ["helper", "helper, gain=2.0", "helper, bias=3", "over(2)", "apply, leaf", "configured, config", "shift"])),
+    text(
+        "part = functools.partial(<f>)",
+        f=pick(
+            ["helper", "helper, gain=2.0", "helper, bias=3", "over(2)", "apply, leaf", "configured, config", "shift"]
+        ),
+    ),
     text("strategy = Strategy(<f>)", f=pick(["helper", "shift", "lambda x: x - 1", "torch.cos"])),
     text("SCALE = <value>", value=NUMBERS),
     text("TABLE['gain'] = <value>", value=NUMBERS),
@@ -199,8 +250,10 @@ functions = st.one_of(
     text("WORDS.<change>", change=pick(["append('x')", "pop()", "clear()"])),
 )
 methods_of_root = st.one_of(
-    text("def forward(self, x, scale=None, *, head=None):\n    return " + "self.first(x) * <n>\nRoot.forward = forward",
-         n=SMALL),
+    text(
+        "def forward(self, x, scale=None, *, head=None):\n    return " + "self.first(x) * <n>\nRoot.forward = forward",
+        n=SMALL,
+    ),
     text("def encode(self, x):\n    return self.first(x) + <n>\nRoot.encode = encode", n=SMALL),
     text("def __call__(self, x):\n    return self.function(x) + <n>\nStrategy.__call__ = __call__", n=SMALL),
     text("def act(self, x, n=1):\n    return self.function(x) * n * <n>\nStrategy.act = act", n=SMALL),
@@ -213,8 +266,11 @@ methods_of_root = st.one_of(
 )
 methods_of_children = st.one_of(
     text("def forward(self, x, **more):\n    return self.linear(x) * <n>\nLeaf.forward = forward", n=SMALL),
-    text("def mix(self, x):\n    return x - self.factor * <n>\n<class>.mix = mix",
-         n=SMALL, **{"class": pick(["Base", "Leaf", "Root", "Broken"])}),
+    text(
+        "def mix(self, x):\n    return x - self.factor * <n>\n<class>.mix = mix",
+        n=SMALL,
+        **{"class": pick(["Base", "Leaf", "Root", "Broken"])},
+    ),
     text("Base.squash = staticmethod(lambda x: x * <n>)", n=SMALL),
     text("Base.shift = property(lambda self: 0.<n>)", n=SMALL),
     text("Base.shift = 0.<n>", n=SMALL),
@@ -227,28 +283,39 @@ methods_of_children = st.one_of(
 # Calls
 
 TARGETS = st.one_of(
-    *[st.tuples(st.just(target), pick(arguments)) for target, arguments in {
-        "root": ["x", "x=x", "x, scale=2", "x, 3", "x, scale=y", "x, head='b'", "x, 0.5", "x[:1]", "x, *[2]"],
-        "other": ["x", "x, 2"],
-        "leaf": ["x", "x, twice=True", "x.t()", "x=x"],
-        "mod": ["x", "input=x", "x[None]"],
-        "root.encode": ["x", "x=x"],
-        "helper": ["x", "x, 2.0", "x, gain=3.0", "x=x, bias=1", "*[x]", "x, gain=y"],
-        "shift": ["x", "x=x"],
-        "run": ["x"],
-        "shim": ["x", "x=x"],
-        "part": ["x"],
-        "strategy": ["x", "x=x"],
-        "strategy.act": ["x", "x, 2", "x, n=3"],
-        "apply": ["leaf, x", "root, x", "mod, x", "strategy, x", "helper, x", "module=leaf, x=x", "leaf, x, twice=True"],
-        "configured": ["config, x", "root.config, x", "x=x, config=config"],
-        "total": ["[x, y]", "(x, y, x)", "{'a': x, 'b': y}", "[x]", "parts=[x, x]"],
-        "picky": ["x"],
-        "Root.scaled": ["x"],
-        "torch.sin": ["x"],
-        "(lambda x: x * SCALE)": ["x"],
-        "(lambda f, x: f(x) + 1)": ["leaf, x", "helper, x", "strategy, x", "part, x", "run, x"],
-    }.items()]
+    *[
+        st.tuples(st.just(target), pick(arguments))
+        for target, arguments in {
+            "root": ["x", "x=x", "x, scale=2", "x, 3", "x, scale=y", "x, head='b'", "x, 0.5", "x[:1]", "x, *[2]"],
+            "other": ["x", "x, 2"],
+            "leaf": ["x", "x, twice=True", "x.t()", "x=x"],
+            "mod": ["x", "input=x", "x[None]"],
+            "root.encode": ["x", "x=x"],
+            "helper": ["x", "x, 2.0", "x, gain=3.0", "x=x, bias=1", "*[x]", "x, gain=y"],
+            "shift": ["x", "x=x"],
+            "run": ["x"],
+            "shim": ["x", "x=x"],
+            "part": ["x"],
+            "strategy": ["x", "x=x"],
+            "strategy.act": ["x", "x, 2", "x, n=3"],
+            "apply": [
+                "leaf, x",
+                "root, x",
+                "mod, x",
+                "strategy, x",
+                "helper, x",
+                "module=leaf, x=x",
+                "leaf, x, twice=True",
+            ],
+            "configured": ["config, x", "root.config, x", "x=x, config=config"],
+            "total": ["[x, y]", "(x, y, x)", "{'a': x, 'b': y}", "[x]", "parts=[x, x]"],
+            "picky": ["x"],
+            "Root.scaled": ["x"],
+            "torch.sin": ["x"],
+            "(lambda x: x * SCALE)": ["x"],
+            "(lambda f, x: f(x) + 1)": ["leaf, x", "helper, x", "strategy, x", "part, x", "run, x"],
+        }.items()
+    ]
 )
 calls = st.builds(
     lambda target, **more: Call(*target, **more),
