@@ -24,6 +24,7 @@ from types import FunctionType
 from typing import Any
 
 from . import _native, dynamo
+from .keys import qualified_name
 
 __all__ = ["Facts", "said"]
 
@@ -102,7 +103,7 @@ class Methods:
         for reference, known in zip(self._classes, self._functions_of, strict=True):
             cls = reference()
             if cls is None or _differs(known, _functions(cls)):
-                self.changed = f"a method of {cls.__qualname__ if cls is not None else 'a class'} was replaced"
+                self.changed = f"a method of {qualified_name(cls) if cls is not None else 'a class'} was replaced"
                 return False
         self._note_versions()
         return True
