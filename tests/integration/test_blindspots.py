@@ -1,0 +1,1025 @@
+"""What torch's guards do not look at: after every change the answer is eager's, and nothing compiles without need."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import gc
+import importlib
+import os
+import sys
+import types
+import weakref
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+import torch._dynamo
+from torch import nn
+from torch.nn.modules import module as torch_module
+
+import ipy_dynwrap
+from ipy_dynwrap import state
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+X = torch.linspace(-1, 1, 4)
+
+
+def outcome(function, *args):
+    """Return what a call gives: a tensor's values, or the type of its error."""
+    try:
+        result = function(*args)
+    except Exception as error:  # noqa: BLE001 - whatever eager raises is what is wanted
+        return type(error)
+    return result.tolist() if isinstance(result, torch.Tensor) else result
+
+
+@dataclass
+class Scene:
+    """A target, and the edits that happen between its calls."""
+
+    target: Callable[..., Any]
+    edits: list[Callable[[], object]]
+    keep: list[object] = field(default_factory=list)
+
+
+def plays(scene, call):
+    """Compare with eager before the first edit and after each; each time twice, so that what was cached answers too."""
+    for edit in (lambda: None, *scene.edits):
+        edit()
+        expected = outcome(scene.target, X)
+        assert [outcome(call, scene.target, X) for _ in range(2)] == [expected, expected]
+
+
+def setting(owner, name, *values):
+    return [functools.partial(setattr, owner, name, value) for value in values]
+
+
+# Methods of classes
+
+
+def classes():
+    """Return new classes for one scene: a child module, what holds it, and an object with a method of each kind."""
+
+    class Mixin:
+        def mixed(self, x):
+            return x + 5
+
+    class Meta(type):
+        offset = 6
+
+        def made(cls, x):
+            return x + cls.offset
+
+    class Base(nn.Module):
+        def helper(self, x):
+            return x + 1
+
+    class Child(Mixin, Base):
+        def forward(self, x):
+            return self.mixed(self.helper(x)) * 2
+
+    class Root(nn.Module):
+        broken = False
+
+        def __init__(self):
+            super().__init__()
+            self.child = Child()
+
+        def finish(self, x):
+            return x - 3
+
+        def forward(self, x):
+            if self.broken:
+                torch._dynamo.graph_break()
+            return self.finish(self.child(x))
+
+    class Broken(Root):
+        broken = True
+
+    class Thing(metaclass=Meta):
+        factor = 3
+
+        def __init__(self, k=2):
+            self.k = k
+
+        def method(self, x):
+            return x * self.k
+
+        @staticmethod
+        def static(x):
+            return x + 1
+
+        @classmethod
+        def of_the_class(cls, x):
+            return x + cls.factor
+
+        @property
+        def computed(self):
+            return self.k + 1
+
+        @functools.cached_property
+        def remembered(self):
+            return self.k + 2
+
+        def __call__(self, x):
+            return self.of_the_class(self.static(self.method(x))) * self.computed
+
+    return types.SimpleNamespace(**{each.__name__: each for each in (Mixin, Meta, Base, Child, Root, Broken, Thing)})
+
+
+def times(k):
+    return lambda self, x: x * k
+
+
+@pytest.mark.parametrize(
+    ("broken", "by_function"),
+    [(False, False), (True, False), (True, True)],
+    ids=["module", "module with a graph break", "function over a graph break"],
+)
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        ("Child", "forward"),
+        ("Child", "helper"),
+        ("Child", "mixed"),
+        ("Base", "helper"),
+        ("Mixin", "mixed"),
+        ("Root", "forward"),
+        ("Root", "finish"),
+        ("Child", "__call__"),
+    ],
+    ids=lambda each: each,
+)
+def test_a_method_of_a_class_is_replaced(way, owner, name, by_function, broken):
+    here = classes()
+    net = (here.Broken if broken else here.Root)()
+    target = (lambda x: net(x) + 1) if by_function else net
+    edits = setting(getattr(here, owner), name, times(7), lambda self, x: x - 9)
+    plays(Scene(target, edits), way(backend="eager"))
+
+
+@pytest.mark.parametrize("name", ["forward", "helper", "mixed"])
+def test_a_method_of_a_class_is_taken_away(way, name):
+    here = classes()
+
+    class Last(here.Child):
+        def forward(self, x):
+            return x
+
+        helper = mixed = times(4)
+
+    net = here.Root()
+    net.child = Last()
+    plays(Scene(net, [functools.partial(delattr, Last, name)]), way(backend="eager"))
+
+
+@pytest.mark.parametrize("where", ["root", "child"])
+@pytest.mark.parametrize("name", ["forward", "helper", "finish"])
+def test_a_method_is_replaced_on_an_instance(way, where, name):
+    net = classes().Root()
+    owner = net if where == "root" else net.child
+    edits = [*setting(owner, name, lambda x: x * 7, lambda x: x * 8), functools.partial(delattr, owner, name)]
+    plays(Scene(net, edits), way(backend="eager"))
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("method", [times(7), times(8)]),
+        ("static", [staticmethod(lambda x: x * 7), staticmethod(lambda x: x * 8)]),
+        ("of_the_class", [classmethod(times(7)), classmethod(times(8)), times(9)]),
+        ("computed", [property(lambda self: 7), property(lambda self: self.k * 8), 9]),
+        ("factor", [7, 8, 7]),
+        ("__call__", [times(7), times(8)]),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+@pytest.mark.parametrize("by_function", [False, True], ids=["callable", "function"])
+def test_what_a_class_defines_is_replaced(way, name, values, by_function):
+    here = classes()
+    thing = here.Thing()
+    target = (lambda x: thing(x) + 1) if by_function else thing
+    plays(Scene(target, setting(here.Thing, name, *values)), way(backend="eager"))
+
+
+@pytest.mark.parametrize(
+    ("read", "edits"),
+    [
+        (lambda thing, x: x + type(thing).offset, lambda here: setting(here.Meta, "offset", 60, 61)),
+        (lambda thing, x: type(thing).made(x), lambda here: setting(here.Meta, "made", times(7), times(8))),
+        (lambda thing, x: type(thing).made(x), lambda here: setting(here.Meta, "offset", 60, 61)),
+    ],
+    ids=["an attribute", "a method", "an attribute that a method reads"],
+)
+def test_what_a_metaclass_defines_is_replaced(way, read, edits):
+    here = classes()
+    thing = here.Thing()
+
+    def target(x):
+        return read(thing, x)
+
+    plays(Scene(target, edits(here)), way(backend="eager"))
+
+
+def test_a_cached_property_is_replaced(way):
+    here = classes()
+
+    def target(x):
+        return x * here.Thing().remembered
+
+    def replace(k):
+        new = functools.cached_property(lambda self: self.k * k)
+        new.__set_name__(here.Thing, "remembered")
+        here.Thing.remembered = new
+
+    plays(Scene(target, [functools.partial(replace, 7), functools.partial(replace, 8)]), way(backend="eager"))
+
+
+def test_a_cached_property_that_an_instance_has_cached_stays(way, counter):
+    here = classes()
+    thing = here.Thing()
+    assert thing.remembered == 4
+
+    def target(x):
+        return x * thing.remembered
+
+    def replace():
+        here.Thing.remembered = functools.cached_property(lambda self: 70)
+        here.Thing.remembered.__set_name__(here.Thing, "remembered")
+
+    plays(Scene(target, [replace, lambda: delattr(thing, "remembered")]), way(backend=counter))
+
+
+@pytest.mark.parametrize("broken", [False, True], ids=["whole", "after a graph break"])
+def test_a_method_that_is_put_back_is_not_compiled_again(way, new_counter, broken):
+    here, counter = classes(), new_counter()
+    net, first = (here.Broken if broken else here.Root)(), here.Child.helper
+    call, other = way(backend=counter), times(7)
+    call(net, X)
+    here.Child.helper = other
+    call(net, X)
+    compiled = counter.graphs
+    for method in (first, other, first, other):
+        here.Child.helper = method
+        assert outcome(call, net, X) == outcome(net, X)
+    assert counter.graphs == compiled
+
+
+def test_an_unrelated_class_attribute_that_changes_at_every_call_compiles_nothing(way, counter):
+    here = classes()
+    here.Child.calls = 0
+    net, call = here.Root(), way(backend=counter)
+    for _ in range(20):
+        here.Child.calls += 1
+        assert outcome(call, net, X) == outcome(net, X)
+    assert counter.graphs == 1
+
+
+def test_a_new_method_that_nothing_calls_answers_as_eager(way):
+    here = classes()
+    plays(Scene(here.Root(), setting(here.Child, "unused", times(1), times(2))), way(backend="eager"))
+
+
+def test_a_class_gets_other_bases(way):
+    here = classes()
+
+    class Other(nn.Module):
+        def helper(self, x):
+            return x * 9
+
+    net = here.Root()
+    edit = functools.partial(setattr, here.Child, "__bases__", (here.Mixin, Other))
+    plays(Scene(net, [edit]), way(backend="eager"))
+
+
+def test_an_object_gets_another_class(way):
+    here = classes()
+
+    class Other(here.Child):
+        def forward(self, x):
+            return x * 9
+
+    net = here.Root()
+    plays(Scene(net, setting(net.child, "__class__", Other, here.Child)), way(backend="eager"))
+
+
+# Functions that stay the same object
+
+
+@pytest.mark.parametrize("by_function", [False, True], ids=["module", "function"])
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("__code__", [times(7).__code__, times(8).__code__]),
+        ("__defaults__", [(7,), (8,)]),
+        ("__kwdefaults__", [{"j": 7}, {"j": 8}]),
+    ],
+    ids=["code", "defaults", "keyword-only defaults"],
+)
+def test_a_part_of_a_method_is_replaced_in_place(way, name, values, by_function):
+    here = classes()
+    # Code with a free variable only fits a function with as many.
+    k = 3
+
+    def helper(self, x, i=1, *, j=2):
+        return x * k + i * j
+
+    here.Child.helper = helper
+    net = here.Root()
+    target = (lambda x: net(x) + 1) if by_function else net
+    if name == "__code__":
+        helper.__defaults__ = helper.__kwdefaults__ = None
+        here.Child.helper = helper = times(2)
+    plays(Scene(target, setting(helper, name, *values)), way(backend="eager"))
+
+
+@pytest.mark.parametrize("kind", [staticmethod, classmethod, property])
+def test_code_inside_of_a_descriptor_is_replaced_in_place(way, kind):
+    here = classes()
+    name = {staticmethod: "static", classmethod: "of_the_class", property: "computed"}[kind]
+    descriptor = vars(here.Thing)[name]
+    function = descriptor.fget if kind is property else descriptor.__func__
+    new = {
+        staticmethod: lambda x: x * 70,
+        classmethod: lambda cls, x: x * 70 + cls.factor,
+        property: lambda self: self.k * 70,
+    }[kind]
+    plays(Scene(here.Thing(), setting(function, "__code__", new.__code__)), way(backend="eager"))
+
+
+def test_a_closure_of_a_method_changes(way):
+    here = classes()
+    k = 3
+
+    def helper(self, x):
+        return x * k
+
+    def change(value):
+        nonlocal k
+        k = value
+
+    here.Child.helper = helper
+    net = here.Root()
+    plays(Scene(net, [functools.partial(change, 7), functools.partial(change, 8)]), way(backend="eager"))
+
+
+def run(x):
+    return helper_of_this_module(x) + 1
+
+
+def helper_of_this_module(x):
+    return x * 2
+
+
+@pytest.mark.parametrize("where", ["code of the target", "code of a global", "a global", "defaults of a global"])
+def test_functions_change(way, where, monkeypatch):
+    target = types.FunctionType(run.__code__, globals(), "run")
+    helper = types.FunctionType(helper_of_this_module.__code__, globals(), "helper")
+    monkeypatch.setitem(globals(), "helper_of_this_module", helper)
+    edits = {
+        "code of the target": setting(target, "__code__", (lambda x: x * 7).__code__, (lambda x: x * 8).__code__),
+        "code of a global": setting(helper, "__code__", (lambda x: x * 7).__code__, (lambda x: x * 8).__code__),
+        "a global": [
+            functools.partial(globals().__setitem__, "helper_of_this_module", new)
+            for new in (lambda x: x * 7, lambda x: x * 8)
+        ],
+        "defaults of a global": [
+            functools.partial(setattr, helper, "__code__", (lambda x, k=7: x * k).__code__),
+            *setting(helper, "__defaults__", (7,), (8,)),
+        ],
+    }[where]
+    plays(Scene(target, edits), way(backend="eager"))
+
+
+# What is implemented in C
+
+
+ADD, MUL, SUB = torch.Tensor.__add__, torch.Tensor.__mul__, torch.Tensor.__sub__
+OPERATOR = ADD
+
+
+class Holder:
+    def __init__(self, operator):
+        self.operator = operator
+
+    def __call__(self, x):
+        return self.operator(x, x)
+
+
+class Slotted:
+    __slots__ = ("operator",)
+
+
+class HolderModule(nn.Module):
+    def __init__(self, operator):
+        super().__init__()
+        self.operator = operator
+
+    def forward(self, x):
+        return self.operator(x, x)
+
+
+def attribute_of_an_object():
+    holder = Holder(ADD)
+    return Scene(lambda x: holder.operator(x, x), setting(holder, "operator", MUL, SUB, ADD))
+
+
+def attribute_of_the_target():
+    holder = Holder(ADD)
+    return Scene(holder, setting(holder, "operator", MUL, SUB, ADD))
+
+
+def attribute_of_a_module():
+    module = HolderModule(ADD)
+    return Scene(module, setting(module, "operator", MUL, SUB, ADD))
+
+
+def attribute_of_an_inner_module():
+    module = nn.Sequential(HolderModule(ADD))
+    return Scene(module, setting(module[0], "operator", MUL, SUB, ADD))
+
+
+def slot():
+    slotted = Slotted()
+    slotted.operator = ADD
+    return Scene(lambda x: slotted.operator(x, x), setting(slotted, "operator", MUL, SUB, ADD))
+
+
+def attribute_of_a_class():
+    class Owner:
+        operator = staticmethod(ADD)
+
+    values = [staticmethod(each) for each in (MUL, SUB, ADD)]
+    return Scene(lambda x: Owner.operator(x, x), setting(Owner, "operator", *values))
+
+
+def method_of_a_class():
+    class Owner(nn.Module):
+        operator = ADD
+
+        def forward(self, x):
+            return type(self).operator(x, x)
+
+    return Scene(Owner(), setting(Owner, "operator", MUL, SUB, ADD))
+
+
+def element_of_a_list():
+    operators = [ADD]
+    return Scene(
+        lambda x: operators[0](x, x), [functools.partial(operators.__setitem__, 0, each) for each in (MUL, SUB, ADD)]
+    )
+
+
+def element_of_a_tuple():
+    holder = types.SimpleNamespace(operators=(ADD, ADD))
+    return Scene(lambda x: holder.operators[1](x, x), setting(holder, "operators", (ADD, MUL), (ADD, SUB), (ADD, ADD)))
+
+
+def value_of_a_dict():
+    operators = {"go": ADD}
+    return Scene(
+        lambda x: operators["go"](x, x),
+        [functools.partial(operators.__setitem__, "go", each) for each in (MUL, SUB, ADD)],
+    )
+
+
+def global_variable():
+    def target(x):
+        return OPERATOR(x, x)
+
+    def put(operator):
+        globals()["OPERATOR"] = operator
+
+    return Scene(target, [functools.partial(put, each) for each in (MUL, SUB, ADD)])
+
+
+def default():
+    def target(x, operator=ADD):
+        return operator(x, x)
+
+    return Scene(target, setting(target, "__defaults__", (MUL,), (SUB,), (ADD,)))
+
+
+def keyword_only_default():
+    def target(x, *, operator=ADD):
+        return operator(x, x)
+
+    return Scene(
+        target, [functools.partial(target.__kwdefaults__.__setitem__, "operator", each) for each in (MUL, SUB, ADD)]
+    )
+
+
+def default_of_what_is_called():
+    def inner(x, operator=ADD):
+        return operator(x, x)
+
+    return Scene(lambda x: inner(x) + 1, setting(inner, "__defaults__", (MUL,), (SUB,), (ADD,)))
+
+
+def free_variable():
+    operator = ADD
+
+    def target(x):
+        return operator(x, x)
+
+    def put(other):
+        nonlocal operator
+        operator = other
+
+    return Scene(target, [functools.partial(put, each) for each in (MUL, SUB, ADD)])
+
+
+def free_variable_of_what_is_called():
+    operator = ADD
+
+    def inner(x):
+        return operator(x, x)
+
+    def put(other):
+        nonlocal operator
+        operator = other
+
+    return Scene(lambda x: inner(x) + 1, [functools.partial(put, each) for each in (MUL, SUB, ADD)])
+
+
+def attribute_of_a_python_module():
+    module = types.ModuleType("operators")
+    module.operator = ADD
+    return Scene(lambda x: module.operator(x, x), setting(module, "operator", MUL, SUB, ADD))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        attribute_of_an_object,
+        attribute_of_the_target,
+        attribute_of_a_module,
+        attribute_of_an_inner_module,
+        slot,
+        attribute_of_a_class,
+        method_of_a_class,
+        element_of_a_list,
+        element_of_a_tuple,
+        value_of_a_dict,
+        global_variable,
+        default,
+        keyword_only_default,
+        default_of_what_is_called,
+        free_variable,
+        free_variable_of_what_is_called,
+        attribute_of_a_python_module,
+    ],
+    ids=lambda make: make.__name__.replace("_", " "),
+)
+def test_a_c_descriptor_changes(way, counter, make):
+    scene, call = make(), way(backend=counter)
+    plays(scene, call)
+    # The last one is the first one again. Torch itself runs a method of a class that is implemented in C eager.
+    assert counter.graphs == (0 if make is method_of_a_class else 3)
+
+
+def closing_over(operator):
+    return lambda x: operator(x, x)
+
+
+def nested(operator):
+    inner = closing_over(operator)
+    return lambda x: inner(x) + 1
+
+
+def applied(operator, x):
+    return operator(x, x)
+
+
+def applied_by_name(x, *, operator):
+    return operator(x, x)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        closing_over,
+        nested,
+        lambda operator: functools.partial(applied, operator),
+        lambda operator: functools.partial(applied_by_name, operator=operator),
+        lambda operator: functools.partial(applied, functools.partial(operator)),
+        Holder,
+        HolderModule,
+        lambda operator: nn.Sequential(HolderModule(operator)),
+        lambda operator: Holder(operator).__call__,
+    ],
+    ids=[
+        "closure",
+        "nested closure",
+        "partial",
+        "partial by name",
+        "partial of a partial",
+        "callable",
+        "module",
+        "inner module",
+        "method",
+    ],
+)
+def test_c_callables_tell_targets_apart(way, counter, make):
+    operators = [ADD, MUL, SUB, torch.add, torch.mul, torch.Tensor.add, torch.Tensor.mul]
+    call = way(backend=counter)
+    for _ in range(2):
+        for operator in operators:
+            target = make(operator)
+            assert outcome(call, target, X) == outcome(target, X)
+    assert counter.graphs == len(operators)
+
+
+@pytest.mark.parametrize("operators", [[ADD, MUL, SUB], [torch.add, torch.mul], [torch.Tensor.add, torch.Tensor.mul]])
+def test_c_callables_are_arguments(way, counter, operators):
+    call = way(backend=counter)
+
+    def target(x, operator):
+        return operator(x, x)
+
+    for _ in range(2):
+        for operator in operators:
+            assert outcome(call, target, X, operator) == outcome(target, X, operator)
+    assert counter.graphs == len(operators)
+
+
+@pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace the builtin")
+def test_bound_methods_of_tensors_in_closures(way):
+    def over(method):
+        return lambda x: method(x) + 1
+
+    y = X + 3
+    call = way(backend="eager")
+    for method in (y.__mul__, y.__sub__, y.mul, (X * 7).__mul__):
+        target = over(method)
+        assert outcome(call, target, X) == outcome(target, X)
+
+
+# Other state that a graph has in it
+
+
+class Colour(enum.Enum):
+    RED = 2
+    BLUE = 3
+
+
+def attribute(first, *values, use):
+    class Reading(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.value = first
+
+        def forward(self, x):
+            return use(self.value, x)
+
+    def make():
+        module = Reading()
+        return Scene(module, setting(module, "value", *values))
+
+    return make
+
+
+def appended():
+    module = nn.Sequential(nn.Identity(), nn.Identity())
+    return Scene(module, [lambda: module.append(nn.ReLU()), lambda: module.__delitem__(0)])
+
+
+def replaced_child():
+    module = nn.Sequential(nn.Tanh(), nn.Identity())
+    return Scene(module, [lambda: module.__setitem__(0, nn.ReLU()), lambda: module.__setitem__(1, nn.Tanh())])
+
+
+def custom_backward():
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient
+
+    values = [staticmethod(lambda ctx, x: x * 5), staticmethod(lambda ctx, x: x * 6)]
+    return Scene(lambda x: Double.apply(x) + 1, setting(Double, "forward", *values))
+
+
+def class_constant():
+    class Constants:
+        k = 1
+
+    return Scene(lambda x: x * Constants.k, setting(Constants, "k", 5, 6))
+
+
+def function_of_a_python_module():
+    module = types.ModuleType("functions")
+    module.function = lambda x: x + 1
+    return Scene(lambda x: module.function(x) + 1, setting(module, "function", lambda x: x * 4, lambda x: x * 5))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        attribute(Colour.RED, Colour.BLUE, Colour.RED, use=lambda value, x: x * value.value),
+        attribute(torch.float32, torch.float64, use=lambda value, x: x.to(value).sin()),
+        attribute((1, 2), (1, 3), [1, 3], use=lambda value, x: x * value[1] + isinstance(value, list)),
+        attribute({"k": 2}, {"k": 3}, {}, use=lambda value, x: x * value.get("k", 9)),
+        attribute({1, 2}, {1, 3}, use=lambda value, x: x * (2 if 2 in value else 5)),
+        attribute(None, 2, None, use=lambda value, x: x if value is None else x * value),
+        attribute(1, True, 1.0, use=lambda value, x: x + (1 if value is True else 2) * value),
+        attribute("sum", "mean", use=lambda value, x: getattr(x, value)()),
+        attribute(slice(0, 2), slice(1, 2), use=lambda value, x: x[value]),
+        attribute(range(2), range(3), use=lambda value, x: x * sum(value)),
+        attribute(torch.nn.functional.relu, torch.tanh, use=lambda value, x: value(x)),
+        appended,
+        replaced_child,
+        custom_backward,
+        class_constant,
+        function_of_a_python_module,
+    ],
+    ids=[
+        "enum",
+        "dtype",
+        "tuple or list",
+        "dict",
+        "set",
+        "None",
+        "equal numbers",
+        "string",
+        "slice",
+        "range",
+        "function",
+        "appended",
+        "replaced child",
+        "autograd function",
+        "class constant",
+        "Python module",
+    ],
+)
+def test_other_state_changes(way, make):
+    plays(make(), way(backend="eager"))
+
+
+# Hooks of all modules
+
+
+def forward_hook():
+    return torch_module.register_module_forward_hook(lambda module, args, output: output * 3)
+
+
+def forward_pre_hook():
+    return torch_module.register_module_forward_pre_hook(lambda module, args: (args[0] + 1,))
+
+
+def always_called_hook():
+    return torch_module.register_module_forward_hook(lambda module, args, output: output - 4, always_call=True)
+
+
+def backward_hook():
+    return torch_module.register_module_full_backward_hook(lambda module, grads_in, grads_out: (grads_in[0] * 3,))
+
+
+def backward_pre_hook():
+    return torch_module.register_module_full_backward_pre_hook(lambda module, grads: (grads[0] * 5,))
+
+
+def gradient(function, x):
+    """Return the answer and the gradient that a call leads to."""
+    x = x.clone().requires_grad_()
+    result = function(x)
+    result.sum().backward()
+    return result.tolist(), x.grad.tolist()
+
+
+class Two(nn.Module):
+    def __init__(self, broken):
+        super().__init__()
+        self.first, self.second = nn.Tanh(), nn.Tanh()
+        self.broken = broken
+
+    def forward(self, x):
+        x = self.first(x)
+        if self.broken:
+            torch._dynamo.graph_break()
+        return self.second(x) * 2
+
+
+@pytest.mark.parametrize(
+    ("backend", "broken", "by_function"),
+    [("eager", False, False), ("eager", True, False), ("eager", False, True), ("aot_eager", True, True)],
+    ids=["eager", "with a graph break", "function", "aot_eager, with a graph break, function"],
+)
+@pytest.mark.parametrize(
+    "register", [forward_hook, forward_pre_hook, always_called_hook, backward_hook, backward_pre_hook]
+)
+def test_hooks_of_all_modules_come_and_go(way, backend, broken, by_function, register):
+    module = Two(broken)
+    target = (lambda x: module(x) + 1) if by_function else module
+    call = way(backend=backend)
+    handles = []
+    try:
+        for step in ("none", "added", "second", "first gone", "gone", "again"):
+            if step in ("added", "second", "again"):
+                handles.append(register())
+            elif step == "first gone":
+                handles.pop(0).remove()
+            elif step == "gone":
+                handles.pop().remove()
+            expected = gradient(target, X)
+            got = [gradient(functools.partial(call, target), X) for _ in range(2)]
+            assert got == [expected, expected], step
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def test_without_hooks_of_all_modules_again_nothing_is_compiled(way, counter):
+    module, call = Two(broken=False), way(backend=counter)
+
+    def hook(module, args, output):
+        return output * 3
+
+    call(module, X)
+    for _ in range(3):
+        handle = torch_module.register_module_forward_hook(hook)
+        try:
+            assert outcome(call, module, X) == outcome(module, X)
+        finally:
+            handle.remove()
+        assert outcome(call, module, X) == outcome(module, X)
+    # Torch tells one registration of a hook from the next.
+    assert counter.graphs == 4
+
+
+# Reloading
+
+
+SOURCE = """
+import torch
+from torch import nn
+
+SCALE = {scale}
+
+def scaled(x, by={scale}):
+    return x * by
+
+class Part(nn.Module):
+    factor = {scale}
+
+    def helper(self, x):
+        return x + {scale}
+
+    @staticmethod
+    def static(x):
+        return x - {scale}
+
+    @property
+    def computed(self):
+        return {scale}
+
+    def forward(self, x):
+        return self.static(self.helper(x)) * self.computed + self.factor
+
+class Whole(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part = Part()
+
+    def forward(self, x):
+        return scaled(self.part(x)) + SCALE
+"""
+
+
+@pytest.fixture
+def edited(tmp_path, monkeypatch):
+    """Return what writes the source of a Python module that is edited while it is in use; its name is `edited`."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    written = 0
+
+    def write(scale):
+        nonlocal written
+        path = tmp_path / "edited_model.py"
+        path.write_text(SOURCE.format(scale=scale))
+        written += 1
+        # Edits within one tick of the file system's clock would look like none.
+        os.utime(path, (1_000_000_000 + written, 1_000_000_000 + written))
+        importlib.invalidate_caches()
+
+    write(2)
+    yield write
+    sys.modules.pop("edited_model", None)
+
+
+@pytest.fixture
+def autoreload(ip):
+    """Switch autoreload on, before a shell looks at what there is."""
+    ip.run_line_magic("load_ext", "autoreload")
+    ip.run_line_magic("autoreload", "2")
+    yield
+    ip.run_line_magic("autoreload", "off")
+    ip.run_line_magic("unload_ext", "autoreload")
+
+
+@pytest.mark.parametrize("by_function", [False, True], ids=["module", "function"])
+def test_autoreload_updates_what_is_compiled(autoreload, ip, way, edited, by_function):
+    assert ip.run_cell("import edited_model").success
+    net = ip.user_ns["edited_model"].Whole()
+    target = (lambda x: net(x) + 1) if by_function else net
+    call, answers = way(backend="eager"), []
+    for scale in (2, 3, 5, 2):
+        edited(scale)
+        # IPython reloads before a cell.
+        assert ip.run_cell("None").success
+        expected = outcome(target, X)
+        assert [outcome(call, target, X) for _ in range(2)] == [expected, expected]
+        answers.append(expected)
+    assert answers[0] == answers[3]
+    assert len({tuple(each) for each in answers}) == 3
+
+
+def test_autoreload_in_a_notebook_with_regions(autoreload, shell, edited):
+    shell("import torch, edited_model\nx = torch.linspace(-1, 1, 4)\nnet = edited_model.Whole()")
+    for scale in (2, 3, 5):
+        edited(scale)
+        assert shell("%%compile --quiet\ncompiled = net(x)").success
+        assert shell("eager = net(x)\nassert torch.equal(compiled, eager)").success
+    assert ipy_dynwrap.cache_info().compiles == 3
+
+
+def test_a_class_that_a_cell_defines_again_under_old_instances(shell):
+    assert shell("import torch\nfrom torch import nn\nx = torch.linspace(-1, 1, 4)").success
+    define = "class Part(nn.Module):\n    def forward(self, x):\n        return x * {}\n"
+    assert shell(define.format(2) + "net = nn.Sequential(Part())").success
+    for scale in (2, 3, 4):
+        assert shell(define.format(scale) + "type(net[0]).forward = Part.forward").success
+        assert shell("%%compile --quiet\ncompiled = net(x)").success
+        assert shell(f"assert torch.equal(compiled, x * {scale})").success
+
+
+# Memory
+
+
+def test_old_versions_of_a_method_end(way):
+    here = classes()
+    net, call = here.Root(), way(backend="eager")
+    versions = weakref.WeakSet()
+    for k in range(50):
+        here.Child.helper = times(k)
+        versions.add(here.Child.helper)
+        assert outcome(call, net, X) == outcome(net, X)
+    ipy_dynwrap.reset()
+    gc.collect()
+    assert list(versions) == [here.Child.helper]
+
+
+def test_compiled_code_of_old_versions_of_a_method_ends_with_reset(way):
+    here = classes()
+    net, call = here.Root(), way(backend="eager")
+    for k in range(50):
+        here.Child.helper = times(k)
+        assert outcome(call, net, X) == outcome(net, X)
+    entries = [weakref.ref(entry.code()) for wrapper in state.cache for entry in wrapper.live_entries()]
+    assert entries
+    ipy_dynwrap.reset()
+    gc.collect()
+    assert [entry() for entry in entries if entry() is not None] == []
+    assert outcome(call, net, X) == outcome(net, X)
+
+
+# What is said
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        (lambda here: setattr(here.Child, "helper", times(7)), "a method of Child was replaced"),
+        (lambda here: setattr(here.Base.helper, "__code__", times(7).__code__), "the code or a default of a method"),
+    ],
+    ids=["replaced", "in place"],
+)
+def test_the_reason_is_said(way, edit, said):
+    here = classes()
+    k = 1
+    here.Base.helper = lambda self, x: x * k
+    net, call = here.Root(), way(backend="eager")
+    call(net, X)
+    edit(here)
+    call(net, X)
+    (wrapper,) = ipy_dynwrap.cache_info().wrappers
+    assert said in wrapper.last_reason
+
+
+def test_the_reason_is_said_for_hooks_of_all_modules(way):
+    net, call = Two(broken=False), way(backend="eager")
+    call(net, X)
+    handle = forward_hook()
+    try:
+        call(net, X)
+    finally:
+        handle.remove()
+    (wrapper,) = ipy_dynwrap.cache_info().wrappers
+    assert wrapper.last_reason == "hooks of all modules changed"
