@@ -32,12 +32,13 @@ def bind(code: CodeType, target: object, args: tuple[Any, ...], kwargs: Mapping[
     names, given = code.co_varnames, (target, *args)
     bound: dict[str, object] = dict(zip(names[: code.co_argcount], given, strict=False))
     rest = code.co_argcount + code.co_kwonlyargcount
-    bound.update({name: kwargs[name] for name in names[code.co_argcount : rest] if name in kwargs})
+    by_name = names[code.co_argcount : rest]
+    bound.update({name: kwargs[name] for name in by_name if name in kwargs})
     if code.co_flags & inspect.CO_VARARGS:
         bound[names[rest]] = given[code.co_argcount :]
         rest += 1
     if code.co_flags & inspect.CO_VARKEYWORDS:
-        bound[names[rest]] = {name: value for name, value in kwargs.items() if name not in bound}
+        bound[names[rest]] = {name: value for name, value in kwargs.items() if name not in by_name}
     return bound
 
 
