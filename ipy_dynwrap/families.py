@@ -66,6 +66,7 @@ class Family:
         self.retired: dict[Field, str] = {}
         self._deep: set[Field] = set()
         self._table: dict[tuple[Hashable, ...], Wrapper] = {}
+        self._past: tuple[tuple[Field, ...], dict[tuple[Hashable, ...], Wrapper]] = ((), {})
         self._memo = ByIdentity()
         self._shown = ByIdentity()
 
@@ -107,6 +108,10 @@ class Family:
             Whether a wrapper that has used up its limit is left to those who have it, and a new one is opened.
         """
         values = self._read(parameters)
+        if not self.fields and self.retired and not fresh_at_limit:
+            # No key any more; but what was compiled under the last one still serves.
+            fields, table = self._past
+            return table.get(tuple(field.read(parameters) for field in fields), self.first())
         wrapper = self._table.get(values)
         if wrapper is None:
             wrapper = self._table[values] = self._find(parameters)
@@ -226,6 +231,7 @@ class Family:
 
     def _retire(self, field: Field) -> None:
         index = self.fields.index(field)
+        self._past = self.fields, self._table
         self.fields = self.fields[:index] + self.fields[index + 1 :]
         self._deep.discard(field)
         self.retired[field] = why = f"{self._name(field)} took more than {self._value_limit()} values on one object"

@@ -268,6 +268,21 @@ def test_a_field_that_keeps_changing_on_one_object_is_retired(world):
     assert world.family.learn(world.family.first(), parameters, {K: K.read(parameters)}, [{K: 1}], deep=False) == ()
 
 
+def test_what_was_compiled_before_a_field_is_retired_still_serves(world):
+    steady = [Target(100 + k) for k in range(3)]
+    before = {target: world.call(target) for target in steady}
+    assert len(set(before.values())) == 2
+    restless = Target(0)
+    for k in range(VALUE_LIMIT + 3):
+        restless.k = k
+        world.call(restless)
+    assert list(world.family.retired) == [K]
+    compilations = world.compilations
+    for target, wrapper in before.items():
+        assert world.call(target) is wrapper
+    assert world.compilations == compilations
+
+
 def test_a_field_that_keeps_changing_in_an_argument_is_retired(world):
     settings = Target(0)
     for k in range(VALUE_LIMIT + 3):
