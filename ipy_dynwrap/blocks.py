@@ -20,9 +20,9 @@ from .events import CompileFinished
 from .snapshot import Report
 
 if TYPE_CHECKING:
-    from IPython.core.interactiveshell import InteractiveShell
+    from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 
-__all__ = ["CompiledBlock", "compiled", "keep", "show_summary", "take"]
+__all__ = ["CompiledBlock", "compiled", "keep", "show_idleness", "show_summary", "take"]
 
 
 class _ThisThread(threading.local):
@@ -31,6 +31,7 @@ class _ThisThread(threading.local):
     def __init__(self) -> None:
         self.value: Any = None
         self.reports: list[Report] = []
+        self.idle = False  # there was nothing to compile
 
 
 _here = _ThisThread()
@@ -142,7 +143,18 @@ def show_summary() -> None:
     if reports:
         from .views import show_report
 
-        show_report(_total(reports))
+        total = _total(reports)
+        _here.idle = not (total.calls or total.notices)
+        show_report(total)
+
+
+def show_idleness(result: ExecutionResult) -> None:
+    """Say that there was nothing to compile in the cell that has ended; for IPython's event ``post_run_cell``."""
+    idle, _here.idle = _here.idle, False
+    if idle and result.success:
+        from .views import show_nothing
+
+        show_nothing()
 
 
 def _total(reports: Sequence[Report]) -> Report:

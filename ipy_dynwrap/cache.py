@@ -58,6 +58,7 @@ class Wrapper:
     calls: int = 0
     hits: int = 0
     eager_calls: int = 0
+    failed_calls: int = 0
     compiles: int = 0
     recompiles: int = 0
     graph_breaks: int = 0
@@ -66,6 +67,7 @@ class Wrapper:
     last_reason: str | None = None
     entries: list[Entry] = field(default_factory=list)
     key: dict[str, str] = field(default_factory=dict)
+    broken_at: set[tuple[str, int]] = field(default_factory=set)
 
     def live_entries(self) -> list[Entry]:
         """Return the entries that torch still has, oldest first; the others are forgotten."""
@@ -80,6 +82,7 @@ class Totals:
     calls: int = 0
     hits: int = 0
     eager_calls: int = 0
+    failed_calls: int = 0
     compiles: int = 0
     recompiles: int = 0
     graph_breaks: int = 0
@@ -253,7 +256,7 @@ class WrapperCache:
                 sources = {source for entry in wrapper.entries if (source := entry.source()) is not None}
                 for code in {wrapper.code, *sources}:
                     self._drop(code)
-                wrapper.entries = []
+                wrapper.entries, wrapper.broken_at = [], set()
                 wrapper.state, wrapper.last_reason = "eager", None
 
     def clear(self) -> None:

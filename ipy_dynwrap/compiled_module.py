@@ -36,8 +36,18 @@ class Compiled:
         handle, module = self._dynwrap_handle_and_original
         result = handle(module, args, kwargs)
         if type(module) is not self._dynwrap_class:  # a lazy module has become what it stood for
-            object.__setattr__(self, "__class__", _type_for(type(module)))
+            _set_class(self, _type_for(type(module)))
         return result
+
+    @property
+    def __class__(self) -> type:
+        """The module's class, to who asks by name; who sets it (a parametrization) sets the module's."""
+        return type(self._dynwrap_handle_and_original[1])
+
+    @__class__.setter
+    def __class__(self, cls: type) -> None:
+        self._dynwrap_handle_and_original[1].__class__ = cls
+        _set_class(self, _type_for(cls))
 
     def __copy__(self) -> Any:
         handle, module = self._dynwrap_handle_and_original
@@ -51,6 +61,10 @@ class Compiled:
     def __reduce_ex__(self, protocol: Any) -> Any:
         handle, module = self._dynwrap_handle_and_original
         return _rebuild, (module, handle.include, dict(handle.options.given))
+
+
+def _set_class(made: object, cls: type) -> None:
+    vars(object)["__class__"].__set__(made, cls)
 
 
 def _rebuild(module: Any, include: tuple[str, ...], given: dict[str, Any]) -> Any:

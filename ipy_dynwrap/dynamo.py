@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import logging
+import re
 import threading
 import types
 import weakref
@@ -47,6 +49,7 @@ from torch._dynamo.types import ConvertFrameReturn
 from torch._dynamo.utils import counters, graph_break_reasons
 from torch._dynamo.variables.builder import VariableBuilder
 from torch.nn.modules import module
+from torch.nn.modules.lazy import LazyModuleMixin
 from torch.utils._config_module import _UNSET_SENTINEL
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 from torch.utils.data import dataloader
@@ -59,6 +62,11 @@ __all__ = ["Compiler", "Frame", "Observer", "Outcome"]
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 # What torch offers
+
+
+def option_names() -> set[str]:
+    """Return the names of the options of `torch.compile`."""
+    return set(inspect.signature(torch.compile).parameters) - {"model"}
 
 
 def backends() -> list[str]:
@@ -164,6 +172,13 @@ def is_module(target: object) -> bool:
 def is_tensor(value: object) -> bool:
     """Tell whether `value` is a tensor."""
     return isinstance(value, torch.Tensor)
+
+
+def is_uninitialized(target: Any) -> bool:
+    """Tell whether a module holds lazy parameters, which take their shapes from the first call."""
+    return isinstance(target, torch.nn.Module) and any(
+        isinstance(each, LazyModuleMixin) and each.has_uninitialized_params() for each in target.modules()
+    )
 
 
 def is_called_plainly(target: Any) -> bool:
@@ -478,6 +493,14 @@ class _Observed:
         # Dynamo follows this attribute down to the backend, and counts the steps when a stance delays compilation.
         self._torchdynamo_orig_backend = inner._torchdynamo_orig_backend
         self.__name__ = getattr(inner, "__name__", "callback")
+        self._in_vain: weakref.WeakKeyDictionary[CodeType, int] = weakref.WeakKeyDictionary()
+
+    def _nothing_this_time(self, code: CodeType, detail: str) -> str | None:
+        """Return `detail` if a call has just had no tensor operation to compile, though the next one may have."""
+        if not detail.startswith("No ops traced"):
+            return None
+        tried = self._in_vain[code] = self._in_vain.get(code, 0) + 1
+        return detail if tried < recompile_limit() else None
 
     def __call__(self, frame: Any, entry: Any, frame_state: dict[str, Any]) -> Any:
         try:
@@ -506,7 +529,7 @@ class _Observed:
                 with (
                     _looking_into(classes),
                     _minding_graph_modules(),
-                    _unlogged(_FAKE_TENSOR_ERROR, *([_AT_LIMIT] if observer.tells_the_user() else ())),
+                    _unlogged(_FAKE_TENSOR_ERROR, *(_SAID_UNDER_THE_CELL if observer.tells_the_user() else ())),
                 ):
                     result = self._inner(frame, entry, frame_state)
             except BaseException as caught:  # noqa: BLE001 - raised again below
@@ -515,14 +538,14 @@ class _Observed:
             entry_made = result.guarded_code if result is not None else None
             code, guards = (entry_made.code, entry_made.guard_manager) if entry_made is not None else (None, None)
             if error is not None:
-                state, detail = "failed", f"{type(error).__name__}: {_first_line(error)}"
+                state, detail = "failed", _cause(error)
             elif code is not None:
                 state, detail = ("compiled" if counters["stats"]["unique_graphs"] > graphs else "no graph"), ""
             elif result.frame_exec_strategy.cur_action == FrameAction.RUN_ONLY:
-                state, detail = "at limit", result.skip_reason or "recompile_limit reached"
+                state, detail = "at limit", "recompile_limit reached"
             else:
-                state, detail = "skipped", result.skip_reason or "torch does not compile this frame"
-                if (cause := eager_cause()) is not None:
+                state, detail = "skipped", _said(result.skip_reason)
+                if (cause := eager_cause() or self._nothing_this_time(frame.f_code, detail)) is not None:
                     # Torch would skip this code for good, though only what is on now stands in the way.
                     state, detail = "put off", cause
                     result = _eager_once()
@@ -581,7 +604,29 @@ def _unlogged(*said_elsewhere: tuple[str, str]) -> Iterator[None]:
 
 # An operation that fails on fake tensors: it is raised, here or when it runs eager.
 _FAKE_TENSOR_ERROR = ("torch._subclasses.fake_tensor", "")
-_AT_LIMIT = ("torch._dynamo.convert_frame", "torch._dynamo hit config.")
+_SAID_UNDER_THE_CELL = (
+    ("torch._dynamo.convert_frame", "torch._dynamo hit config."),
+    ("torch._dynamo.variables.tensor", "Graph break from"),
+)
+
+
+def _said(skip_reason: str | None) -> str:
+    """Return torch's reason for a skip without what is around it."""
+    text = (skip_reason or "torch does not compile this frame").replace("\\n", "\n").splitlines()[0]
+    return text.removeprefix("Dynamo decided to skip the frame while tracing: ").partition(". ")[0].rstrip(".")
+
+
+def _cause(error: BaseException) -> str:
+    """Return an error with what it says; where it is torch's about another one, with what that one says."""
+    lines = str(error).strip().splitlines() or [""]
+    wrapped = re.search(r"got (\w+\(.+\))\.?$", str(error), flags=re.MULTILINE)
+    if wrapped is not None:
+        text = wrapped[1]
+    elif lines[0].endswith("raised:") and len(lines) > 1:
+        text = f"{lines[0]} {lines[1]}"
+    else:
+        text = lines[0]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def _first_line(error: BaseException) -> str:

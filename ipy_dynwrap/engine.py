@@ -79,12 +79,20 @@ class _Calls(threading.local):
 
     def __init__(self) -> None:
         self.stack: list[_Call] = []
-        # Who counts what this thread does, beside the wrappers.
+        # Who counts what this thread does, beside the wrappers, and what each was told.
         self.tallies: list[Totals] = []
+        self.told: dict[int, set[tuple[str, str]]] = {}
 
     def counted(self, wrapper: Wrapper) -> tuple[Wrapper | Totals, ...]:
         """Return all that counts what `wrapper` does."""
         return (wrapper, *self.tallies)
+
+    def is_news(self, name: str, reason: str) -> bool:
+        """Tell whether one of those who count has not been told; a call that stays eager is told of once a region."""
+        news = [told for told in self.told.values() if (name, reason) not in told]
+        for told in news:
+            told.add((name, reason))
+        return bool(news) or not self.told
 
 
 class _Recorder:
@@ -157,9 +165,12 @@ class _Recorder:
         wrapper, started, source = call.wrapper, pending.event, pending.source
         graph = outcome.state == "compiled"
         reason = "; ".join(started.reasons[:1]) or None
+        # A break in a function that was to be inlined is met once for the caller and once for the function.
+        breaks = {(each.file, each.line) for each in outcome.breaks} - wrapper.broken_at
+        wrapper.broken_at |= breaks
         for each in self._calls.counted(wrapper):
             each.compile_seconds += seconds
-            each.graph_breaks += len(outcome.breaks)
+            each.graph_breaks += len(breaks)
             each.compiles += graph
             each.recompiles += graph and pending.again
         if outcome.code is not None:
@@ -194,16 +205,19 @@ class _Recorder:
 
 
 def _at_limit(wrapper: Wrapper, reason: str | None) -> str:
-    return f"recompile_limit ({wrapper.limit}) reached" + (f"; last: {reason}" if reason else "")
+    why = f"recompile_limit ({wrapper.limit}) reached" + (f", last by {reason}" if reason else "")
+    return f"{why}; pass what changes as a tensor, or raise torch._dynamo.config.recompile_limit"
 
 
 def tally() -> tuple[Totals, Callable[[], None]]:
     """Count what this thread does from now on; the function that is returned ends that, on whatever thread."""
-    tallies, counts = _calls.tallies, Totals()
+    tallies, told, counts = _calls.tallies, _calls.told, Totals()
     tallies.append(counts)
+    told[id(counts)] = set()
 
     def end() -> None:
         tallies[:] = [each for each in tallies if each is not counts]
+        told.pop(id(counts), None)
 
     return counts, end
 
@@ -238,18 +252,23 @@ class Space:
         """Look every target up again: the cache was cleared."""
         self._memo.clear()
 
-    def _family(self, target: Any) -> tuple[Family, Naming]:
-        """Return the family of `target`, and how the names in its wrappers' frames read in the user's words."""
+    def _family(self, target: Any, order: tuple[str, ...] = ()) -> tuple[Family, Naming]:
+        """Return the family of `target`, and how the names in its wrappers' frames read in the user's words.
+
+        Torch does not guard the order of a dictionary that is passed on by ``**``, and a call may depend on it: `order`
+        is that of the keywords which go that way, where it is not the alphabet's.
+        """
         # What kin_of looks at, of all targets but those that stand for another.
         key = target.__code__ if isinstance(target, types.FunctionType) else type(target)
         plain = not isinstance(target, types.BuiltinFunctionType | types.MethodType | functools.partial)
-        if plain and (known := self._memo.get(key)) is not None:
-            return known  # type: ignore[no-any-return]
+        memo: dict[tuple[str, ...], tuple[Family, Naming]] = self._memo.get(key) or {}
+        if plain and (known := memo.get(order)) is not None:
+            return known
         kin = kin_of(target)
         naming = Naming.of(kin.kind, target)
         family = state.cache.family(
             kin.anchor,
-            (kin.kind, kin.rest, self.options),
+            (kin.kind, kin.rest, order, self.options),
             lambda: Family(
                 make=self._maker(kin, target),
                 serves=_serves,
@@ -262,7 +281,8 @@ class Space:
         )
         found = family, naming
         if plain:
-            self._memo.set(key, found)
+            memo[order] = found
+            self._memo.set(key, memo)
         return found
 
     def _origin(self, kin: Kin) -> str | None:
@@ -275,6 +295,14 @@ class Space:
     def is_skipped(self, target: Any) -> bool:
         """Tell whether torch does not compile `target` itself: what it calls may then be compiled on its own."""
         return self._family(target)[0].first().state == "skipped"
+
+    def pass_over(self, target: Any) -> None:
+        """Count a call of what is skipped as the eager call that it is."""
+        wrapper = self._family(target)[0].first()
+        self._count(wrapper, eager=True)
+        reason = f"torch skips it ({wrapper.last_reason})"
+        if _calls.is_news(wrapper.name, reason):
+            state.log.write(EagerCall(wrapper.name, wrapper.target, reason, state.place_of_caller()))
 
     def _maker(self, kin: Kin, target: Any) -> Callable[[str, bool], Wrapper]:
         """Return what makes the wrappers of a family. It holds names only: the family may not keep its anchor alive."""
@@ -321,9 +349,13 @@ class Space:
         fresh_at_limit
             See `families.Family.resolve`.
         """
-        family, naming = self._family(target)
+        family, naming = self._family(target, _order(target, kwargs) if len(kwargs) > 1 else ())
         wrapper = None if fresh_at_limit else family.remembered(target)
         if wrapper is None:
+            if dynamo.is_uninitialized(target):
+                # Eager this once: what torch compiles before the shapes are known is of no use afterwards, and drawing
+                # the first values of the parameters is the user's random state's business.
+                return target(*args, **kwargs)
             parameters = bind(family.first().code, target, args, kwargs)
             wrapper = family.resolve(target, parameters, fresh_at_limit=fresh_at_limit)
         call = _Call(family, wrapper, naming, target, args, kwargs, eager_on_error)
@@ -346,7 +378,7 @@ class Space:
             raise
         except BaseException:
             stack.pop()
-            self._count(wrapper, eager=False, hit=False)
+            self._count(wrapper, failed=True)
             raise
         stack.pop()
         eager = _native.runs() == runs
@@ -357,9 +389,10 @@ class Space:
         return result
 
     @staticmethod
-    def _count(wrapper: Wrapper, *, eager: bool, hit: bool) -> None:
+    def _count(wrapper: Wrapper, *, eager: bool = False, hit: bool = False, failed: bool = False) -> None:
         for each in _calls.counted(wrapper):
             each.calls += 1
+            each.failed_calls += failed
             each.eager_calls += eager
             each.hits += hit
 
@@ -371,7 +404,17 @@ class Space:
             reason = wrapper.last_reason or "recompile_limit reached"
         else:
             reason = dynamo.eager_cause() or "torch ran it without compiling"
-        state.log.write(EagerCall(wrapper.name, wrapper.target, reason, state.place_of_caller()))
+        if _calls.is_news(wrapper.name, reason):
+            state.log.write(EagerCall(wrapper.name, wrapper.target, reason, state.place_of_caller()))
+
+
+def _order(target: Any, kwargs: Mapping[str, Any]) -> tuple[str, ...]:
+    own: tuple[str, ...] = ()
+    if isinstance(target, types.FunctionType):
+        code = target.__code__
+        own = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    order = tuple(name for name in kwargs if name not in own)
+    return order if list(order) != sorted(order) else ()
 
 
 def _spend(wrapper: Wrapper, why: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -31,8 +32,9 @@ class Explanation:
         """Yield the explanation, line by line."""
         for wrapper in self.wrappers:
             yield (
-                f"{wrapper.target} ({wrapper.options}): {wrapper.state}, {len(wrapper.entries)} of {wrapper.limit} "
-                f"entries, {wrapper.calls} calls, {wrapper.hits} hits, {wrapper.eager_calls} eager"
+                f"{wrapper.target} ({wrapper.options}): {wrapper.state}, {wrapper.used} of {wrapper.limit} "
+                f"entries; of {wrapper.calls} calls {wrapper.hits} hit, {wrapper.eager_calls} ran eager, "
+                f"{wrapper.failed_calls} failed"
             )
             # A record may stand many times (each call at the limit); once is enough.
             yield from dict.fromkeys(f"  {text}" for text in map(_told, self._of(wrapper)) if text)
@@ -44,10 +46,16 @@ class Explanation:
         return "\n".join(self.lines())
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+        style = "margin: 0; white-space: pre-wrap; overflow-wrap: break-word"
+        return f'<pre style="{style}">{html.escape(str(self))}</pre>'
 
     def _repr_pretty_(self, printer: object, cycle: bool) -> None:  # noqa: ARG002 - IPython's protocol
         printer.text(str(self))  # type: ignore[attr-defined]
+
+
+def _frame(name: str) -> str:
+    rest = re.fullmatch(r"torch_dynamo_resume_in_(.+)_at_(\d+)", name)
+    return f"the rest of {rest[1]} after line {rest[2]}" if rest is not None else name
 
 
 def _told(event: Event) -> str:
@@ -55,7 +63,7 @@ def _told(event: Event) -> str:
         case CompileFinished(outcome="compiled" | "no graph"):
             why = f"because {event.reasons[0]}" if event.reasons else "for the first time"
             where = f" ({event.place})" if event.place else ""
-            return f"{event.compile_id} compiled {event.frame} in {event.seconds:.2f} s {why}{where}"
+            return f"{event.compile_id} compiled {_frame(event.frame)} in {event.seconds:.2f} s {why}{where}"
         case CompileFinished():
             return f"{event.compile_id} {event.outcome}: {event.detail}"
         case GraphBreak():

@@ -31,6 +31,8 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
         _append(undo, shell.input_transformers_cleanup, cell.LineTaker())
         _append(undo, shell.ast_transformers, cell.CellWrapper(shell))
         _append(undo, state.places, cell.place_in(shell))
+        shell.events.register("post_run_cell", blocks.show_idleness)
+        undo.callback(shell.events.unregister, "post_run_cell", blocks.show_idleness)
         _register_magics(undo, shell)
         _show_snapshots(undo, shell)
         shell.events.register("post_execute", blocks.show_summary)

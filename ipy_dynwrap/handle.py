@@ -8,6 +8,7 @@ from typing import Any
 
 from . import _native, engine
 from .options import Options
+from .tracebacks import strip
 
 __all__ = ["Handle"]
 
@@ -35,7 +36,11 @@ class Handle:
             return self._in_region(target, args, kwargs)
         # A limit that an earlier `compile` has used up is not this one's: it starts with a wrapper of its own.
         fresh, self._called = not self._called, True
-        return self._space.call(target, args, kwargs, watch=_native.watch, fresh_at_limit=fresh)
+        try:
+            return self._space.call(target, args, kwargs, watch=_native.watch, fresh_at_limit=fresh)
+        except BaseException as error:
+            strip(error)
+            raise
 
     def _in_region(self, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         from .regions import Region, current

@@ -116,6 +116,7 @@ def _export(file: str) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as problem:
         raise CellError(f"%dynwrap export: {problem}") from None
+    print(f"wrote {path}")  # noqa: T201 - the answer to a magic
 
 
 def _plain(value: Any) -> Any:

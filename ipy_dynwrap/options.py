@@ -7,7 +7,6 @@ user's code has run.
 from __future__ import annotations
 
 import difflib
-import inspect
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -83,11 +82,10 @@ class Options:
             For an option, backend or mode that torch does not have, a combination that it refuses, or inductor without
             a C++ compiler.
         """
-        import torch  # after dynamo, which says in one sentence if it is missing
-
         from . import dynamo
+        from .supported import load
 
-        known = set(inspect.signature(torch.compile).parameters) - {"model"}
+        known = dynamo.option_names()
         for name in given:
             if name not in known:
                 raise OptionsError(f"unknown option {name!r}{_nearest(name, known)}; known: {', '.join(sorted(known))}")
@@ -97,12 +95,13 @@ class Options:
             if not callable(backend):
                 raise OptionsError(f"backend is a name or a callable, not {type(backend).__name__}")
         elif backend not in (backends := dynamo.backends()):
-            raise OptionsError(
-                f"unknown backend {backend!r}{_nearest(backend, backends)}; known: {', '.join(backends)}"
-            )
+            known_backends = ", ".join(name for name in backends if "TESTING" not in name)
+            raise OptionsError(f"unknown backend {backend!r}{_nearest(backend, backends)}; known: {known_backends}")
         _check_mode(backend, given.get("mode"), given.get("options"))
-        if backend == "inductor" and (problem := dynamo.compiler_problem()):
-            raise OptionsError(f"{problem}; install one (Debian: apt-get install g++) or use backend 'aot_eager'")
+        if backend == "inductor":
+            load("torch._inductor.compile_fx")
+            if problem := dynamo.compiler_problem():
+                raise OptionsError(f"{problem}; install one (Debian: apt-get install g++) or use backend 'aot_eager'")
         return cls(
             backend=backend,
             fullgraph=bool(given.get("fullgraph", False)),

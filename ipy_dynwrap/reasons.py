@@ -91,7 +91,8 @@ def describe(raw: str, naming: Naming, read: Callable[[str], object]) -> str:
         said = _said(text, _Frame(naming, read, cell))
     except Exception:  # noqa: BLE001 - what is said about a compilation may not stop it
         said = None
-    return line(said or text)
+    # What was on Python's stack when the graph broke has no name of the user's.
+    return line(re.sub(r"\b___stack\d+\b", "a value from before the graph break", said or text))
 
 
 def advice(raw: str) -> str | None:
@@ -151,7 +152,7 @@ def _said(text: str, frame: _Frame) -> str | None:
 
 def _tensor(source: str, what: str, frame: _Frame) -> str | None:
     name = frame.words(source)
-    if match := re.match(r"(size|stride) mismatch at index (\d+)\. expected (\S+), actual (\S+)", what):
+    if match := re.match(r"(size|stride) mismatch at index (\d+)\. expected (\S+), actual (\S+?)\.?(?=\s|$)", what):
         index = f"shape[{match[2]}]" if match[1] == "size" else f"stride({match[2]})"
         return f"{name}.{index} {match[3]} -> {match[4]}"
     if match := re.match(r"rank mismatch\. expected (\d+), actual (\d+)", what):

@@ -123,6 +123,7 @@ class Region:
         return Report(
             calls=done.calls,
             hits=done.hits,
+            failed_calls=done.failed_calls,
             compiles=done.compiles,
             recompiles=done.recompiles,
             eager_calls=done.eager_calls,
@@ -195,7 +196,10 @@ class Region:
         if dynamo.is_left_alone(target) or dynamo.is_tracing():
             return _native.DECLINE_ALL
         excluded = target is not function and self._policy.excludes(type(target).__qualname__)
-        if excluded or dynamo.is_called_by_autograd(args) or self._space.is_skipped(target):
+        if excluded or dynamo.is_called_by_autograd(args):
+            return _native.DECLINE
+        if self._space.is_skipped(target):
+            self._space.pass_over(target)
             return _native.DECLINE
         try:
             return self._space.call(target, rest, kwargs, eager_on_error=True)

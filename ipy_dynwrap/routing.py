@@ -52,6 +52,8 @@ class Policy:
             return _native.PASS
         if dynamo.is_left_alone(function) or dynamo.is_generated(code):
             return _native.PASS
+        if "backward" in code.co_names:
+            return _native.PASS  # a training step or loop: what it calls is compiled, as in a cell
         return _native.ROUTE_CARRIER
 
     def _is_own(self, code: CodeType, function: FunctionType) -> bool:

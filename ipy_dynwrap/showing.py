@@ -15,6 +15,7 @@ __all__ = ["line", "literal", "shown", "type_name"]
 
 _VALUE = 40
 _LINE = 100
+_DIGITS = 10  # of a float that is shown as it is
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, range, slice, type(Ellipsis))
 _CONTAINERS = (list, tuple, set, frozenset, dict)
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodDescriptorType)
@@ -51,6 +52,8 @@ def shown(value: object) -> str:
 
 def _shown(value: Any) -> str:
     kind = type(value)
+    if kind is float and len(repr(value)) > _DIGITS:
+        return f"{value:.6g}"
     if kind in _PLAIN:
         return repr(value)
     if kind in _CONTAINERS:

@@ -76,11 +76,13 @@ class WrapperInfo:
     recompiles
         Compilations of `compiles` that had an entry before them which did not fit.
     graph_breaks
-        Graph breaks met while compiling.
+        Places at which a graph broke.
     options
         The compile options, in words.
     hits
         Calls that ran compiled code and compiled nothing.
+    failed_calls
+        Calls that raised.
     """
 
     name: str
@@ -99,6 +101,13 @@ class WrapperInfo:
     graph_breaks: int = 0
     options: str = ""
     hits: int = 0
+    failed_calls: int = 0
+
+    @property
+    def used(self) -> int:
+        """The entries of the code object that has most: the limit is for each (the wrapper's, those after a break)."""
+        frames = [entry.compile_id.partition("/")[0] for entry in self.entries]
+        return max(map(frames.count, frames), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +122,8 @@ class CacheInfo:
         Counts since the start, or since `reset`; wrappers that are gone are included.
     compile_seconds
         Wall time of all compilations, in seconds.
-    calls, hits
-        All routed calls, and those that ran compiled code and compiled nothing.
+    calls, hits, failed_calls
+        All routed calls, those that ran compiled code and compiled nothing, and those that raised.
     """
 
     wrappers: tuple[WrapperInfo, ...]
@@ -125,6 +134,7 @@ class CacheInfo:
     compile_seconds: float
     calls: int = 0
     hits: int = 0
+    failed_calls: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +143,7 @@ class Report:
 
     Parameters
     ----------
-    calls, hits, compiles, recompiles, eager_calls, graph_breaks
+    calls, hits, failed_calls, compiles, recompiles, eager_calls, graph_breaks
         Counts within the region, as in `WrapperInfo`.
     compile_seconds, seconds
         Wall time of its compilations, and of the whole region, in seconds.
@@ -153,3 +163,4 @@ class Report:
     seconds: float = 0.0
     reasons: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
+    failed_calls: int = 0

@@ -121,8 +121,9 @@ def main(folder: Path) -> None:
 
     console.print(f"{NOTEBOOK.relative_to(ROOT)} ran in {time.monotonic() - started:.0f} s\n", highlight=False)
     print(run.table)
-    for file in (report, folder / "inspector.html"):
-        print(f"{file}")
+    print(f"the notebook as it ran:  {report}")
+    print(f"what the inspector shows: {folder / 'inspector.html'}")
+    print(f"to try it yourself:      {Path(sys.executable).parent / 'jupyter'} lab {NOTEBOOK}")
 
 
 if __name__ == "__main__":

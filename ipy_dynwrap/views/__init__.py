@@ -3,6 +3,7 @@
 ========================  =============================================================
 `inspector`               the live widget
 `show_report`             the line under a cell
+`show_nothing`            the same where nothing was there to compile
 `live_line`               what compiles right now
 `html.page`, `html.table` HTML without script
 `text.render`             for a terminal
@@ -16,13 +17,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .live import live_line
-from .summary import show_report
+from .summary import show_nothing, show_report
 
 if TYPE_CHECKING:
     from .feed import Feed
     from .widget import Inspector
 
-__all__ = ["inspector", "live_line", "show_report"]
+__all__ = ["inspector", "live_line", "show_nothing", "show_report"]
 
 _feed: Feed | None = None
 

@@ -111,7 +111,7 @@ def _wrapper(wrapper: WrapperInfo) -> str:
         f'<b>{_text(wrapper.target)}</b> <span style="opacity: 0.65">{_text(wrapper.kind)}</span>'
         + (f'<br><code style="opacity: 0.8">{_text(words.key(wrapper))}</code>' if wrapper.key else ""),
         f'<span style="color: {colour}; white-space: nowrap">● {_text(wrapper.state)}</span>',
-        f"{len(wrapper.entries)} of {wrapper.limit}",
+        f"{wrapper.used} of {wrapper.limit}",
         f"{wrapper.calls:,}",
         words.hits(wrapper),
         f"{wrapper.eager_calls:,}",

@@ -11,7 +11,7 @@ from . import words
 if TYPE_CHECKING:
     from ipy_dynwrap.snapshot import Report
 
-__all__ = ["bundle", "show_report"]
+__all__ = ["bundle", "show_nothing", "show_report"]
 
 _HINT = "%dynwrap shows more"
 _LINE = "font-size: 0.92em; line-height: 1.6;"
@@ -40,6 +40,22 @@ def bundle(report: Report) -> dict[str, str] | None:
     return {"text/plain": plain, "text/html": "".join(lines)}
 
 
+_NOTHING = (
+    "nothing to compile: the cell called no module, and no function of the notebook with a tensor"
+    " (--include MODULE compiles what a module of yours defines)"
+)
+
+
+def show_nothing() -> None:
+    """Say under the cell that runs that there was nothing to compile in it; nothing outside IPython."""
+    _publish(
+        {
+            "text/plain": _NOTHING,
+            "text/html": f'<div style="{_LINE}"><span style="opacity: 0.55">{_NOTHING}</span></div>',
+        }
+    )
+
+
 def show_report(report: Report) -> None:
     """Show the summary of `report` under the cell that runs; nothing outside IPython.
 
@@ -48,10 +64,14 @@ def show_report(report: Report) -> None:
     report
         What happened in the cell's region.
     """
+    if (data := bundle(report)) is not None:
+        _publish(data)
+
+
+def _publish(data: dict[str, str]) -> None:
     if "IPython" not in sys.modules:
         return
     from IPython import get_ipython
 
-    shell, data = get_ipython(), bundle(report)
-    if shell is not None and data is not None:
+    if (shell := get_ipython()) is not None:
         shell.display_pub.publish(data)

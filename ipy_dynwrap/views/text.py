@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import shutil
+import sys
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -68,7 +70,7 @@ _COLUMNS = (
     _Column("target", words.label, "left", wraps=True),
     _Column("kind", lambda wrapper: wrapper.kind, "left", compact=False),
     _Column("state", lambda wrapper: wrapper.state, "left"),
-    _Column("entries", lambda wrapper: f"{len(wrapper.entries)} of {wrapper.limit}"),
+    _Column("entries", lambda wrapper: f"{wrapper.used} of {wrapper.limit}"),
     _Column("calls", lambda wrapper: f"{wrapper.calls:,}"),
     _Column("hits", words.hits, compact=False),
     _Column("eager", lambda wrapper: f"{wrapper.eager_calls:,}"),
@@ -131,8 +133,10 @@ def render(info: CacheInfo) -> RenderableType:
     return Group(*parts)
 
 
-def plain(renderable: RenderableType, width: int = 140) -> str:
-    """Return what `renderable` looks like in plain characters, `width` columns at most."""
+def plain(renderable: RenderableType, width: int | None = None) -> str:
+    """Return what `renderable` looks like in plain characters, `width` columns at most: the terminal's, or 140."""
+    if width is None:
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 140
     out = io.StringIO()
     # Not a terminal, no colours, and no width from the environment: the text is stored in notebooks.
     console = Console(file=out, width=width, color_system=None, force_terminal=False, force_jupyter=False)

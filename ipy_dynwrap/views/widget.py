@@ -166,7 +166,7 @@ def _row(wrapper: WrapperInfo) -> dict[str, Any]:
         "kind": wrapper.kind,
         "key": words.cut(words.key(wrapper)),
         "state": wrapper.state,
-        "entries": len(wrapper.entries),
+        "entries": wrapper.used,
         "limit": wrapper.limit,
         "calls": wrapper.calls,
         "hits": wrapper.hits,

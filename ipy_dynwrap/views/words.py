@@ -114,7 +114,8 @@ def summary(report: Report) -> str:
             text += f" ({report.recompiles:,} again{_because(report.reasons)})"
         parts.append(text)
     if report.calls:
-        parts.append(f"{count(report.calls, 'call')}, {count(report.hits, 'hit')}, {report.eager_calls:,} eager")
+        text = f"{count(report.calls, 'call')}, {count(report.hits, 'hit')}, {report.eager_calls:,} eager"
+        parts.append(text + (f", {report.failed_calls:,} failed" if report.failed_calls else ""))
     if report.graph_breaks:
         parts.append(count(report.graph_breaks, "graph break"))
     return " · ".join(parts)

@@ -59,10 +59,18 @@ def test_summary_stands_under_the_result(net):
     assert out < summary
 
 
-@pytest.mark.parametrize("cell", ["%%compile --quiet\nnet(x);", "%%compile\n1 + 1;"])
-def test_nothing_is_shown_if_quiet_or_if_nothing_was_routed(net, cell):
+@pytest.mark.parametrize("cell", ["%%compile --quiet\nnet(x);", "%%compile --quiet\n1 + 1;"])
+def test_nothing_is_shown_if_quiet(net, cell):
     assert net(cell).success
     assert net.text == ""
+
+
+def test_a_cell_with_nothing_to_compile_says_so(net):
+    assert net("%%compile\n1 + 1;").success
+    assert net.text.startswith("nothing to compile: ")
+    assert net.text.count("\n") == 1
+    net("%%compile\n1 / 0")
+    assert "nothing to compile" not in net.text
 
 
 def test_backend_is_a_callable_of_the_notebook(net):
@@ -307,7 +315,9 @@ def test_what_is_displayed_is_what_ipython_displays(shell, mode, monkeypatch):
         )
 
     # A comment stands in the first line of the native cell, so that the lines are the same.
-    different = {cell: found for cell in CELLS if len(found := {seen("#\n" + cell), seen("%%compile\n" + cell)}) > 1}
+    different = {
+        cell: found for cell in CELLS if len(found := {seen("#\n" + cell), seen("%%compile --quiet\n" + cell)}) > 1
+    }
     assert not different
 
 
