@@ -84,7 +84,9 @@ class Methods:
     """
 
     def __init__(self, classes: Iterable[type]) -> None:
-        looked_at = [each for each in dict.fromkeys(classes) if not _is_static(each)]
+        classes = list(classes)
+        # What a metaclass defines is a method of its classes.
+        looked_at = [each for each in dict.fromkeys((*classes, *map(type, classes))) if not _is_static(each)]
         self._classes = tuple(map(weakref.ref, looked_at))
         self._functions_of = tuple(map(_functions, looked_at))
         own = {id(function()): function for found in self._functions_of for function in _own(found)}

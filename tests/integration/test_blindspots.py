@@ -225,6 +225,147 @@ def test_what_a_metaclass_defines_is_replaced(way, read, edits):
     plays(Scene(target, edits(here)), way(backend="eager"))
 
 
+def test_what_a_metaclass_answers_for_is_replaced(way):
+    class Meta(type):
+        def __getattr__(cls, name):
+            return 2
+
+    class Answered(metaclass=Meta):
+        pass
+
+    def target(x):
+        return x * Answered.whatever
+
+    plays(Scene(target, setting(Meta, "__getattr__", lambda cls, name: 7, lambda cls, name: 8)), way(backend="eager"))
+
+
+def partial_method():
+    class Owner(nn.Module):
+        go = functools.partialmethod(lambda self, x, k: x * k, k=2)
+
+        def forward(self, x):
+            return self.go(x)
+
+    values = [functools.partialmethod(lambda self, x, k: x - k, k=k) for k in (3, 4)]
+    return Scene(nn.Sequential(Owner()), setting(Owner, "go", *values))
+
+
+def own_descriptor():
+    class Descriptor:
+        def __init__(self, k):
+            self.k = k
+
+        def __get__(self, instance, owner=None):
+            return lambda x: x * self.k
+
+    class Owner(nn.Module):
+        go = Descriptor(2)
+
+        def forward(self, x):
+            return self.go(x)
+
+    edits = [
+        *setting(Owner, "go", Descriptor(3)),
+        *setting(vars(Owner)["go"], "k", 3, 4),
+        *setting(Descriptor, "__get__", lambda self, instance, owner=None: lambda x: x * 77),
+    ]
+    return Scene(nn.Sequential(Owner()), edits)
+
+
+def method_of_super():
+    class Above(nn.Module):
+        def go(self, x):
+            return x * 2
+
+    class Below(Above):
+        def go(self, x):
+            return super().go(x) + 1
+
+        def forward(self, x):
+            return self.go(x)
+
+    edits = [
+        *setting(Above.go, "__code__", (lambda self, x: x - 5).__code__),
+        *setting(Above, "go", times(3), times(4)),
+    ]
+    return Scene(nn.Sequential(Below()), edits)
+
+
+def object_made_inside():
+    class Helper:
+        def __init__(self):
+            self.k = 2
+
+        def go(self, x):
+            return x * self.k
+
+    def start(self):
+        self.k = 3
+
+    edits = [*setting(Helper, "__init__", start), *setting(Helper, "go", times(7), times(8))]
+    return Scene(lambda x: Helper().go(x), edits)
+
+
+def decorated_method():
+    def inner(self, x):
+        return x * 2
+
+    @functools.wraps(inner)
+    def outer(*args):
+        return inner(*args)
+
+    class Owner(nn.Module):
+        go = outer
+
+        def forward(self, x):
+            return self.go(x)
+
+    def other(self, x):
+        return x * 3
+
+    return Scene(nn.Sequential(Owner()), setting(inner, "__code__", other.__code__))
+
+
+def operators_of_an_object():
+    class Owner:
+        def __mul__(self, x):
+            return x * 2
+
+        def __getitem__(self, key):
+            return 3
+
+        def __len__(self):
+            return 4
+
+        def __contains__(self, key):
+            return True
+
+    owner = Owner()
+    edits = [
+        *setting(Owner, "__mul__", times(7)),
+        *setting(Owner, "__getitem__", lambda self, key: 8),
+        *setting(Owner, "__len__", lambda self: 9),
+        *setting(Owner, "__contains__", lambda self, key: False),
+    ]
+    return Scene(lambda x: (owner * x) * owner[0] + len(owner) + (1 if 3 in owner else 100), edits)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        partial_method,
+        own_descriptor,
+        method_of_super,
+        object_made_inside,
+        decorated_method,
+        operators_of_an_object,
+    ],
+    ids=lambda make: make.__name__.replace("_", " "),
+)
+def test_methods_by_other_ways_are_replaced(way, make):
+    plays(make(), way(backend="eager"))
+
+
 def test_a_cached_property_is_replaced(way):
     here = classes()
 
