@@ -800,6 +800,25 @@ def test_bound_methods_of_tensors_in_closures(way):
         assert outcome(call, target, X) == outcome(target, X)
 
 
+class Tagged(torch.Tensor):
+    """Its operations go through Python, where torch binds ``Tensor.grad.__get__`` anew each time."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+
+def test_method_wrappers_that_are_bound_anew(way, counter):
+    tagged, call = torch.ones(4).as_subclass(Tagged), way(backend=counter)
+
+    def target(x):
+        return (x * tagged).sum()
+
+    for _ in range(3):
+        assert torch.equal(call(target, X), target(X))
+    assert counter.graphs == 1
+
+
 # Other state that a graph has in it
 
 
