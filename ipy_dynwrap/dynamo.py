@@ -758,6 +758,11 @@ _C_CALLABLES = (
 )
 
 
+def _is_bound_anew(value: Any, source: Any) -> bool:
+    """Tell whether each reading of a source makes a new object, as ``torch.Tensor.grad.__get__`` does."""
+    return isinstance(value, types.MethodWrapperType) and getattr(source, "member", None) == value.__name__
+
+
 @contextlib.contextmanager
 def _looking_into(classes: set[type]) -> Iterator[None]:
     """Add to `classes` the class of each object that Dynamo looks into on this thread.
@@ -771,7 +776,7 @@ def _looking_into(classes: set[type]) -> Iterator[None]:
     def wrap(self: Any, value: Any) -> Any:
         if threading.get_ident() == thread:
             classes.add(value if isinstance(value, type) else type(value))
-            if isinstance(value, _C_CALLABLES):
+            if isinstance(value, _C_CALLABLES) and not _is_bound_anew(value, self.source):
                 self.install_guards(GuardBuilder.ID_MATCH)
         return original(self, value)
 
