@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from IPython.core.inputtransformer2 import cell_magic
+from IPython.core.inputtransformer2 import cell_magic, leading_indent
 
 from . import arguments, blocks, state
 from .events import Place
@@ -42,7 +42,7 @@ class LineTaker:
         """Return as many lines as there are in `lines`, unless another cell magic follows."""
         for at, line in enumerate(lines):
             if found := _FIRST_LINE.match(line):
-                options, rest = (found["options"] or "").strip(), lines[at + 1 :]
+                options, rest = (found["options"] or "").strip(), leading_indent(lines[at + 1 :])  # type: ignore[no-untyped-call]
                 return [*lines[:at], _marker(options, "".join(rest)), *_inner_magic(rest)]
             if line.strip() and not line.startswith("#"):
                 break

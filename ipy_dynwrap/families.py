@@ -108,14 +108,15 @@ class Family:
             Whether a wrapper that has used up its limit is left to those who have it, and a new one is opened.
         """
         values = self._read(parameters)
-        if not self.fields and self.retired and not fresh_at_limit:
+        if not self.fields and self.retired:
             # No key any more; but what was compiled under the last one still serves.
             fields, table = self._past
             return table.get(tuple(field.read(parameters) for field in fields), self.first())
         wrapper = self._table.get(values)
         if wrapper is None:
             wrapper = self._table[values] = self._find(parameters)
-        if fresh_at_limit and wrapper.state == "at limit" and len(self.wrappers) < self._wrapper_limit():
+        fresh = fresh_at_limit and not self.retired and len(self.wrappers) < self._wrapper_limit()
+        if fresh and wrapper.state == "at limit":
             wrapper = self._table[values] = self._add(parameters)
         if self.is_of_target:
             self._memo.set(target, wrapper)

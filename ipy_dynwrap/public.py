@@ -31,7 +31,8 @@ def reset(target: Any = None) -> None:
     Parameters
     ----------
     target
-        A callable, compiled or not; or its name, as `cache_info` or the user's code has it (``"Net"``, ``"loss_fn"``);
+        A callable, compiled or not; a class, for its instances; or its name, as `cache_info` or the user's code has it
+        (``"Net"``, ``"loss_fn"``);
         None for everything, counts and records included.
 
     Raises
@@ -80,9 +81,14 @@ def _wrappers(target: Any) -> list[Wrapper]:
         if not found:
             raise LookupError(f"no wrapper is called {target!r}; known: {', '.join(known) or 'none yet'}")
         return found
-    kin = kin_of(original(target))
-    if not (found := state.cache.of(kin.anchor)):
-        raise LookupError(f"{kin.name} has not been called compiled")
+    anchor: object = target
+    if isinstance(target, type):  # for its instances
+        name = target.__qualname__
+    else:
+        kin = kin_of(original(target))
+        anchor, name = kin.anchor, kin.name
+    if not (found := state.cache.of(anchor)):
+        raise LookupError(f"{name} has not been called compiled")
     return found
 
 

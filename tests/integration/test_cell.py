@@ -504,3 +504,14 @@ def test_files_that_are_run_or_imported_are_no_cells(net, tmp_path):
     place = state.log.since()[-1].place
     # The innermost cell counts: it is the one that ran the file.
     assert place.cell is not None
+
+
+def test_an_indented_cell_runs_as_without_us(shell):
+    assert shell("%%compile --quiet\n    a = 1\n    b = a + 1").success
+    assert shell.ip.user_ns["b"] == 2
+
+
+def test_why_takes_a_class(net):
+    net("%%compile --quiet\nnet(x);")
+    assert net("%dynwrap why Net").success
+    assert "compiled" in net.text
