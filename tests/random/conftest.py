@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import os
 
-import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck), "print_blob": True}
-settings.register_profile("default", max_examples=6, stateful_step_count=30, derandomize=True, database=None, **COMMON)
+# The small size says at once that something is wrong; to find the smallest program takes minutes.
+settings.register_profile(
+    "default",
+    max_examples=4,
+    stateful_step_count=20,
+    derandomize=True,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    **COMMON,
+)
 settings.register_profile("nightly", max_examples=400, stateful_step_count=60, **COMMON)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
 settings.load_profile(PROFILE)
@@ -20,9 +28,3 @@ def pytest_collection_modifyitems(config, items):
     nightly = [each for each in items if each.get_closest_marker("random")]
     config.hook.pytest_deselected(items=nightly)
     items[:] = [each for each in items if each not in nightly]
-
-
-@pytest.fixture
-def nightly():
-    """Tell whether the tests run in their nightly size."""
-    return PROFILE == "nightly"

@@ -154,12 +154,13 @@ def some(kind, /, **of):
 
 
 cells = some(Cell, **CELLS)
+square = some(Cell, **{name: values for name, values in CELLS.items() if name != "width"})
 FAMILIES = {
     "module": st.tuples(cells),
     "module with hooks": st.tuples(st.builds(hooked, some(Cell, gain=INTS), HOOKS)),
     "module with a graph break": st.tuples(some(Broken, gain=INTS, unread=INTS)),
     "nested module": st.tuples(st.builds(Cell, inner=cells)),
-    "container": st.tuples(st.lists(INNERS | cells, min_size=1, max_size=3).map(lambda parts: nn.Sequential(*parts))),
+    "container": st.tuples(st.lists(INNERS | square, min_size=1, max_size=3).map(lambda parts: nn.Sequential(*parts))),
     "method": st.tuples(cells.map(lambda cell: cell.encode)),
     "closure over an int": st.tuples(INTS.map(over)),
     "closure over a function": st.tuples(pick([minus, scaled]).map(after) | INTS.map(over).map(after)),
@@ -222,13 +223,14 @@ def call_in_region(counter):
     return call
 
 
-@pytest.mark.parametrize("way", [call_compiled, call_in_region])
 @pytest.mark.parametrize("family", FAMILIES)
 @settings(max_examples=settings.default.max_examples // 2)
 @given(data=st.data())
-def test_no_more_compilations_than_torch_without_limits(new_counter, family, way, data):
+def test_no_more_compilations_than_torch_without_limits(new_counter, family, data):
+    way = data.draw(pick([call_compiled, call_in_region]), label="way")
     targets = data.draw(st.lists(FAMILIES[family], min_size=2, max_size=8), label="targets")
-    modes = st.tuples(pick([True, True, False]), pick([True, True, False]), pick([2, 2, 4]))
+    shapes = data.draw(st.booleans(), label="shapes change")
+    modes = st.tuples(pick([True, True, False]), pick([True, True, False]), pick([2, 2, 4] if shapes else [2]))
     picks = data.draw(st.lists(st.tuples(pick(range(len(targets))), modes), min_size=4, max_size=16), label="calls")
     sequence = [(targets[index], *mode) for index, mode in picks]
     with torch._dynamo.config.patch(**UNLIMITED):
@@ -237,6 +239,8 @@ def test_no_more_compilations_than_torch_without_limits(new_counter, family, way
         outcome = run(sequence, way(ours), ours)
     assert not outcome.wrong
     excess = outcome.compilations - oracle.compilations
-    event(f"{family}: {excess:+d}")
+    event(f"{family}: {excess:+d}{' where shapes change' if shapes else ''}")
+    # What torch has learned of changing shapes is kept per code object, on purpose: each wrapper sees a change itself.
+    allowed = max(1, len(ipy_dynwrap.cache_info().wrappers)) if shapes else 1
     # An oracle that is wrong has shared what may not be shared.
-    assert oracle.wrong or excess <= 1
+    assert oracle.wrong or excess <= allowed
