@@ -55,8 +55,8 @@ test: $(INSTALLED) $(browser) ## Run every test, those in a browser included
 test-native: $(INSTALLED) ## Run the tests of the frame hook alone
 	$(BIN)/python -m pytest tests/native $(PYTEST_ARGS)
 
-test-random: $(INSTALLED) ## Compare random programs with eager, and count their compilations, for about an hour
-	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest tests/random $(PYTEST_ARGS)
+test-random: $(INSTALLED) ## Compare random programs with eager, and count their compilations, for hours
+	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest tests/random --timeout=0 $(PYTEST_ARGS)
 
 browser: $(INSTALLED)
 	@$(BIN)/python tools/browser.py

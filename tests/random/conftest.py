@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, settings
 COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck), "print_blob": True}
 # The small size says at once that something is wrong; to find the smallest program takes minutes.
 settings.register_profile(
-    "default",
+    "small",
     max_examples=4,
     stateful_step_count=20,
     derandomize=True,
@@ -17,8 +17,8 @@ settings.register_profile(
     phases=[Phase.explicit, Phase.generate],
     **COMMON,
 )
-settings.register_profile("nightly", max_examples=400, stateful_step_count=60, **COMMON)
-PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
+settings.register_profile("nightly", max_examples=200, stateful_step_count=50, **COMMON)
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "small")
 settings.load_profile(PROFILE)
 
 
