@@ -673,7 +673,8 @@ def _settings() -> Iterator[None]:
     186537): a limit that was set in a cell also holds in a widget's callback.
     """
     # Not config.patch: it leaves the former value behind as one that this thread has set.
-    revert = config._make_closure_patcher(**_set_by_main_thread(), skip_nnmodule_hook_guards=False)()
+    changes = {**_set_by_main_thread(), "skip_nnmodule_hook_guards": False}
+    revert = config._make_closure_patcher(**changes)()
     try:
         yield
     finally:

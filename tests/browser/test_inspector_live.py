@@ -34,7 +34,7 @@ COMPILE = """%%compile --backend slow
 net(torch.ones(4, 8))
 net(torch.ones(5, 8)).sum()"""
 RUN_LONG = """%%compile --backend slow
-for _ in range(40):
+for _ in range(120):
     net(torch.ones(5, 8))
     time.sleep(0.1)"""
 
@@ -91,7 +91,7 @@ def test_reset_waits_for_the_cell_and_then_compiles_again(live):
     page.click(".dw-actions button")
     page.wait_for_selector(".dw-said:text('Not now')")
     live.wait(3)
-    page.wait_for_function("document.querySelector('td.dw-calls').textContent === '42'")
+    page.wait_for_function("document.querySelector('td.dw-calls').textContent === '122'")
     assert page.inner_text("td.dw-compiles") == "2"
     assert page.inner_text(".dw-badge") == "compiled"
 

@@ -704,3 +704,21 @@ def test_a_report_counts_what_its_own_thread_did(new_counter):
         nn.ReLU()(torch.ones(2))
     for report, calls in ((region.report, 2), (reports[0], 1)):
         assert (report.calls, report.hits, report.compiles, report.eager_calls) == (calls, calls - 1, 1, 0)
+
+
+def test_hook_guards_are_on_in_a_thread_though_the_main_thread_has_set_them(counter):
+    module, seen = nn.Linear(2, 2), []
+
+    def work():
+        with ipy_dynwrap.region(backend=counter):
+            module(torch.ones(2))
+            handle = module.register_forward_hook(lambda *_: seen.append("fired"))
+            module(torch.ones(2))
+            handle.remove()
+
+    with torch._dynamo.config.patch(skip_nnmodule_hook_guards=True):
+        worker = threading.Thread(target=work)
+        worker.start()
+        worker.join()
+    assert seen == ["fired"]
+    assert counter.graphs == 2
