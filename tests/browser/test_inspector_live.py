@@ -81,7 +81,7 @@ def test_reset_waits_for_the_cell_and_then_compiles_again(live):
     page = live.page
     live.run(2)
     page.click(".dw-toggle")
-    page.wait_for_selector(".dw-entries")
+    page.wait_for_selector(".dw-actions button")  # the kernel has answered
 
     # WHEN the cell only hits THEN the counts move while it runs
     live.start(3)
