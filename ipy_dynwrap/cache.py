@@ -67,6 +67,7 @@ class Wrapper:
     last_reason: str | None = None
     entries: list[Entry] = field(default_factory=list)
     key: dict[str, str] = field(default_factory=dict)
+    retired: dict[str, str] = field(default_factory=dict)
     broken_at: set[tuple[str, int]] = field(default_factory=set)
 
     def live_entries(self) -> list[Entry]:
@@ -228,10 +229,12 @@ class WrapperCache:
         return CacheInfo(wrappers=wrappers, **{name: getattr(totals, name) for name in Totals.__slots__})
 
     def _wrapper_info(self, wrapper: Wrapper) -> WrapperInfo:
+        copied = ("key", "retired", "entries")
         return WrapperInfo(
             key=MappingProxyType(dict(wrapper.key)),
+            retired=MappingProxyType(dict(wrapper.retired)),
             entries=tuple(map(self._entry_info, wrapper.live_entries())),
-            **{name: getattr(wrapper, name) for name in WrapperInfo.__slots__ if name not in ("key", "entries")},
+            **{name: getattr(wrapper, name) for name in WrapperInfo.__slots__ if name not in copied},
         )
 
     def _entry_info(self, entry: Entry) -> EntryInfo:

@@ -143,7 +143,7 @@ class Family:
     def _add(self, parameters: Parameters) -> Wrapper:
         key = {self._name(field): field.said(parameters) for field in self.fields}
         wrapper = self._make(repr(key), True)
-        wrapper.key = key
+        wrapper.key, wrapper.retired = key, self.first().retired
         self.wrappers.append(wrapper)
         return wrapper
 
@@ -235,7 +235,9 @@ class Family:
         self._past = self.fields, self._table
         self.fields = self.fields[:index] + self.fields[index + 1 :]
         self._deep.discard(field)
-        self.retired[field] = why = f"{self._name(field)} took more than {self._value_limit()} values on one object"
+        cause = f"took more than {self._value_limit()} values on one object"
+        self.retired[field] = why = f"{self._name(field)} {cause}"
+        self.first().retired[self._name(field)] = cause  # one dictionary for all the family's wrappers
         # As many compilations as torch allows have been made for it. What it shares from here on makes none.
         self._spend(self.first(), why)
         self._table = (

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 __all__ = ["CacheInfo", "EntryInfo", "Report", "WrapperInfo"]
 
@@ -83,6 +84,8 @@ class WrapperInfo:
         Calls that ran compiled code and compiled nothing.
     failed_calls
         Calls that raised.
+    retired
+        The fields that were in the key and are in it no more, and why.
     """
 
     name: str
@@ -102,6 +105,7 @@ class WrapperInfo:
     options: str = ""
     hits: int = 0
     failed_calls: int = 0
+    retired: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def used(self) -> int:

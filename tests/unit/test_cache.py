@@ -69,6 +69,15 @@ def test_the_wrappers_of_an_anchor(cache):
     assert [each.name for each in cache] == ["a", "b", "c", "d"]
 
 
+def test_a_snapshot_keeps_what_was_retired(cache):
+    anchor, made = Anchor(), wrapper()
+    made.retired["self.k"] = "took more than 8 values on one object"
+    cache.family(anchor, 1, lambda: group(made))
+    retired = cache.info().wrappers[0].retired
+    made.retired.clear()
+    assert retired == {"self.k": "took more than 8 values on one object"}
+
+
 def test_an_anchor_that_cannot_be_referred_to_weakly_is_kept(cache):
     anchor = (1, 2)
     cache.family(anchor, (), lambda: group(wrapper()))

@@ -309,6 +309,18 @@ def test_a_field_that_goes_to_and_fro_stays(world):
     assert world.compilations == VALUE_LIMIT
 
 
+def test_all_wrappers_name_what_was_retired(world):
+    for k in range(2):
+        world.call(Target(k))
+    counter = Target(100)
+    for k in range(100, 100 + VALUE_LIMIT + 3):
+        counter.k = k
+        world.call(counter)
+    cause = f"took more than {VALUE_LIMIT} values on one object"
+    assert len(world.family.wrappers) > 1
+    assert all(wrapper.retired == {"self.k": cause} for wrapper in world.family.wrappers)
+
+
 def test_the_other_fields_stay_when_one_is_retired(world):
     for l in (1, 2, 3):  # noqa: E741
         world.call(Target(0, l), reads=(K, L))
