@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-import steps
+import definition_steps
+import hook_steps
+import pytest
+import state_steps
+from call_steps import calls
 from hypothesis.stateful import RuleBasedStateMachine, rule
 from machine import Twins
 
-CELLS = [
-    "attributes",
-    "backward_hooks",
-    "functions",
-    "global_hooks",
-    "hooks",
-    "methods_of_children",
-    "methods_of_root",
-    "modes",
-    "submodules",
-    "tensors",
-]
+# `random.random` is a graph break, of which Dynamo warns.
+pytestmark = pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace the builtin")
+
+CELLS = {
+    "attributes": state_steps.attributes,
+    "backward_hooks": hook_steps.backward_hooks,
+    "functions": definition_steps.functions,
+    "global_hooks": hook_steps.global_hooks,
+    "hooks": hook_steps.hooks,
+    "methods_of_children": definition_steps.methods_of_children,
+    "methods_of_root": definition_steps.methods_of_root,
+    "modes": state_steps.modes,
+    "submodules": state_steps.submodules,
+    "tensors": state_steps.tensors,
+}
 
 
 class Notebooks(RuleBasedStateMachine):
@@ -30,12 +37,12 @@ class Notebooks(RuleBasedStateMachine):
     def teardown(self):
         self.twins.close()
 
-    @rule(call=steps.calls)
+    @rule(call=calls)
     def call(self, call):
         self.twins(call)
 
 
-def add_rules(kind):
+def add_rules(kind, cells):
     """Add a rule that runs a cell of one kind, and one that makes the same call before and after it."""
 
     def change(self, cell):
@@ -44,12 +51,11 @@ def add_rules(kind):
     def change_between_calls(self, call, cell):
         self.twins(call, cell, call)
 
-    cells = getattr(steps, kind)
     setattr(Notebooks, f"change_{kind}", rule(cell=cells)(change))
-    setattr(Notebooks, f"change_{kind}_between_calls", rule(call=steps.calls, cell=cells)(change_between_calls))
+    setattr(Notebooks, f"change_{kind}_between_calls", rule(call=calls, cell=cells)(change_between_calls))
 
 
-for kind in CELLS:
-    add_rules(kind)
+for kind, cells in CELLS.items():
+    add_rules(kind, cells)
 
 TestNotebooks = Notebooks.TestCase
