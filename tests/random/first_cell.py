@@ -13,6 +13,7 @@ import typing
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everyone calls it
+from makers import after, traced
 from torch import nn
 from torch.nn.modules import module as nn_module  # noqa: F401 - for later cells
 from torch.nn.utils import parametrize, prune  # noqa: F401 - for later cells
@@ -90,21 +91,6 @@ def over(value):
 
     shift.rebind = rebind
     return shift
-
-
-def after(function):
-    def run(x):
-        return function(x) - 1
-
-    return run
-
-
-def traced(function):
-    @functools.wraps(function)
-    def shim(*args, **kwargs):
-        return function(*args, **kwargs)
-
-    return shim
 
 
 class Base(nn.Module):

@@ -223,7 +223,7 @@ class Twins:
             if self.torch_alone:
                 target = f"compiled({target}, {options})"
             else:
-                region = ipy_dynwrap.region(include=[notebook.module.__name__], backend=call.backend)
+                region = ipy_dynwrap.region(include=[notebook.module.__name__, "makers"], backend=call.backend)
         cell = f"({target})({call.args})"
         hook_guards = torch._dynamo.config.patch(skip_nnmodule_hook_guards=not self.torch_alone)
         with hook_guards, MODES.get(call.grad, contextlib.nullcontext)():

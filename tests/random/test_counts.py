@@ -7,9 +7,8 @@ import functools
 import pytest
 import torch
 import torch._dynamo
+from makers import WAYS, after, over, run_module, traced, written
 from torch import nn
-
-import ipy_dynwrap
 
 FEW, MANY = 12, 200
 
@@ -60,13 +59,6 @@ class Settings:
         self.unread = unread
 
 
-def written(i):
-    """Return a function with a code object of its own."""
-    namespace = {}
-    exec(f"def step(x): return x * {i} + 2", namespace)
-    return namespace["step"]
-
-
 def kind(i):
     """Return an instance of a module class of its own."""
 
@@ -80,33 +72,11 @@ def sized(i):
     return nn.Linear(3, 1 + i)
 
 
-def over(value):
-    def shift(x):
-        return x * value - 1
-
-    return shift
-
-
-def after(function):
-    def run(x):
-        return function(x) - 1
-
-    return run
-
-
 def between(operator):
     def run(x):
         return operator(x, x + 2)
 
     return run
-
-
-def traced(function):
-    @functools.wraps(function)
-    def shim(*args, **kwargs):
-        return function(*args, **kwargs)
-
-    return shim
 
 
 def hooked(i):
@@ -120,10 +90,6 @@ def sometimes_hooked(i):
     if i % 2:
         module.inner.register_forward_hook(lambda module, args, output: output + 20)
     return module
-
-
-def run_module(module, x):
-    return module(x) * 2
 
 
 def run_with(settings, x):
@@ -189,17 +155,16 @@ ROWS = [
 ]
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("make", "n", "right"), ROWS)
 def test_as_many_compilations_as_needed(way, counter, make, n, right):
     torch.manual_seed(0)
     calls = [made if isinstance(made := make(i), tuple) else (made, (X,)) for i in range(n)]
-    assert figures(calls, way(backend=counter), counter) == (right, 0, [])
+    assert figures(calls, WAYS[way](__name__, backend=counter), counter) == (right, 0, [])
 
 
 def test_each_function_of_torch_compiles_once(counter):
-    def call(function, x):
-        return ipy_dynwrap.compile(function, backend=counter)(x)
-
+    call = WAYS["compile"](__name__, backend=counter)
     assert figures([(getattr(torch, name), (X,)) for name in UNARY], call, counter) == (len(UNARY), 0, [])
 
 
