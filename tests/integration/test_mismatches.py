@@ -64,3 +64,17 @@ def test_a_function_of_torch_that_is_replaced_where_it_is_looked_up(check, monke
         "F.relu = torch.sin",
         Call("held"),
     )
+
+
+def frozen(x):
+    with torch.no_grad():
+        return torch.nn.functional.linear(x, torch.ones(4, 4))
+
+
+@fails(reason="torch does not put grad mode back where a graph that has switched it raises")
+def test_grad_mode_after_an_error(way):
+    with pytest.raises(RuntimeError, match="dtype"):
+        way(backend="eager")(frozen, torch.ones(2, 4, dtype=torch.int64))
+    left = torch.is_grad_enabled()
+    torch.set_grad_enabled(True)
+    assert left

@@ -62,10 +62,10 @@ def state(names: dict[str, object]) -> dict[str, object]:
             for index, each in enumerate(value):
                 look(f"{path}[{index}]", each)
         elif type(value).__module__.startswith("notebook_") or isinstance(value, nn.Module):
-            slots = {
-                name: getattr(value, name) for name in getattr(type(value), "__slots__", ()) if hasattr(value, name)
-            }
-            look(f"{path}.__dict__", getattr(value, "__dict__", {}) | slots)
+            # A module and its compiled form have one and the same dictionary, which is looked at once.
+            look(f"{path}.__dict__", getattr(value, "__dict__", {}))
+            for name in getattr(type(value), "__slots__", ()):
+                look(f"{path}.{name}", getattr(value, name, None))
 
     own = {name: value for name, value in names.items() if not name.startswith("__") and name not in "xy"}
     for name, value in own.items():
