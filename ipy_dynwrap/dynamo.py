@@ -7,14 +7,16 @@ for each name that is used, so that a new torch release says in one line what mo
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import inspect
 import logging
 import re
+import sys
 import threading
 import types
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import CodeType, FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -44,7 +46,10 @@ from torch._dynamo import config, convert_frame, eval_frame, exc, trace_rules
 from torch._dynamo.eval_frame import OptimizedModule, innermost_backend, innermost_fn, set_eval_frame
 from torch._dynamo.external_utils import wrap_inline
 from torch._dynamo.guards import GuardBuilder, get_and_maybe_log_recompilation_reasons
+from torch._dynamo.pgo import CodeId, FrameStateSizeEntry, auto_dynamic, auto_unset, get_code_state
 from torch._dynamo.resume_execution import TORCH_DYNAMO_RESUME_IN_PREFIX
+from torch._dynamo.source import DictGetItemSource, GlobalSource
+from torch._dynamo.symbolic_convert import InliningInstructionTranslator, _import_module
 from torch._dynamo.types import ConvertFrameReturn
 from torch._dynamo.utils import counters, graph_break_reasons
 from torch._dynamo.variables.builder import VariableBuilder
@@ -388,6 +393,7 @@ class Frame:
     code: CodeType
     f_locals: Mapping[str, object]
     f_globals: Mapping[str, object]
+    closure: tuple[types.CellType, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -517,7 +523,7 @@ class _Observed:
         observer = self._observer
         with _settings():
             observer.started(
-                Frame(frame.f_code, frame.f_locals, frame.f_globals),
+                Frame(frame.f_code, frame.f_locals, frame.f_globals, frame.closure or ()),
                 _next_compile_id(frame_state),
                 functools.partial(_recompile_reasons, frame, self._inner),
             )
@@ -528,6 +534,7 @@ class _Observed:
             try:
                 with (
                     _looking_into(classes),
+                    _reading_own_globals(),
                     _minding_graph_modules(),
                     _unlogged(_FAKE_TENSOR_ERROR, *(_SAID_UNDER_THE_CELL if observer.tells_the_user() else ())),
                 ):
@@ -790,6 +797,113 @@ def _looking_into(classes: set[type]) -> Iterator[None]:
             builder._wrap = original
 
 
+@contextlib.contextmanager
+def _reading_own_globals() -> Iterator[None]:
+    """Let an inlined function read the globals that it has.
+
+    Torch reads, and guards, those of the module that `__name__` among them tells of. But a script that `%run` ran, a
+    second shell, or a module that was imported anew has globals of its own. Under a wrapper every function is inlined,
+    so what torch gets right at the root would be wrong here.
+    """
+    translator: Any = InliningInstructionTranslator
+    thread = threading.get_ident()
+
+    def find(self: Any, name: str) -> Any:
+        scope = self.f_globals
+        if threading.get_ident() != thread or _are_of_their_module(scope):
+            return original(self, name)
+        if self.current_instruction.opname == "STORE_GLOBAL":
+            # Torch cannot set one of these while it inlines; in a frame of its own the function can.
+            exc.unimplemented(
+                gb_type="Storing a global in a namespace that is no module's",
+                context=name,
+                explanation=f"The function that sets `{name}` has the globals of a script or of another shell.",
+                hints=[],
+            )
+        # As torch itself does for a named tuple's functions, whose globals are of no module.
+        source = GlobalSource(self.output.install_global_by_id("___unnamed_scope", scope))
+        return scope, VariableBuilder(self, source)(scope), DictGetItemSource(source, name)
+
+    with _patching:
+        original = translator.get_globals_source_and_value
+        translator.get_globals_source_and_value = find
+        try:
+            yield
+        finally:
+            translator.get_globals_source_and_value = original
+
+
+def _are_of_their_module(scope: Mapping[str, object]) -> bool:
+    name = scope.get("__name__")
+    if not isinstance(name, str) or "torch_package" in name:
+        return True  # torch has ways of its own for these
+    # By torch's own cache: it goes on reading a module after that was imported anew. Nothing is imported for the asking.
+    return sys.modules.get(name) is not None and vars(_import_module(name)) is scope
+
+
+# Shapes that change
+
+
+class Shapes:
+    """What torch has seen of the sizes of a frame's arguments: a size that changes is compiled as dynamic.
+
+    Torch keeps it for the code object. So a second target with another shape makes the shape dynamic for all, although
+    each has one only (pytorch issue 172747); and what the calls of one wrapper have shown is not known to the next.
+
+    Parameters
+    ----------
+    code, closure
+        The code object of the frame, and the cells of its function.
+    target
+        The variables that hold what is called. Their sizes and numbers are left as torch has them.
+    """
+
+    def __init__(self, code: CodeType, closure: tuple[types.CellType, ...], target: frozenset[str]) -> None:
+        self._id = CodeId.make(code, closure)
+        self._target = target
+
+    def of(self, code: CodeType) -> Shapes:
+        """Return the same of another function with the same variables."""
+        return Shapes(code, (), self._target)
+
+    def seen(self) -> dict[str, Any]:
+        """Return what was seen, by source."""
+        return {name: copy.copy(entry) for name, entry in self._known().items() if self._is_of_argument(name)}
+
+    def learn(self, dynamic: Mapping[str, Any]) -> None:
+        """Add what is dynamic in `dynamic`, which another frame with the same variables has seen."""
+        known = self._known()
+        for name, entry in dynamic.items():
+            known[name] |= _changing(entry)
+
+    def compare_with(self, seen: Iterable[Mapping[str, Any]]) -> None:
+        """Let the next call be compared with what was `seen` alone; what has become dynamic stays so."""
+        known = self._known()
+        for name in [name for name in known if self._is_of_argument(name)]:
+            known[name] = _changing(known[name])
+        for each in seen:
+            for name, entry in each.items():
+                known[name] |= entry
+
+    def _known(self) -> Any:
+        return get_code_state()[self._id].automatic_dynamic
+
+    def _is_of_argument(self, source: str) -> bool:
+        root = re.search(r"\bL\['(\w+)'\]", source)
+        return root is not None and root[1] not in self._target
+
+
+def _changing(entry: Any) -> Any:
+    """Return what is dynamic in an entry; of the rest it knows nothing."""
+
+    def each(part: Any) -> Any:
+        if isinstance(part, tuple):
+            return tuple(map(each, part)) if auto_dynamic in part else auto_unset
+        return part if part is auto_dynamic else auto_unset
+
+    return FrameStateSizeEntry(scalar=each(entry.scalar), size=each(entry.size), stride=each(entry.stride))
+
+
 # Files
 
 
@@ -826,14 +940,9 @@ def guard_texts(guards: Any) -> list[str]:
     return list(_texts(guards.root))
 
 
-def guards_of(code: CodeType) -> list[Any]:
-    """Return for each cache entry of `code`, over all regions, its guards."""
-    return [entry.guard_manager for entry in _debug_get_cache_entry_list(code)]
-
-
 def has_entry_for(code: CodeType, f_locals: Mapping[str, object]) -> bool:
     """Tell whether an entry of `code` would serve a frame with these variables, in the state of this thread."""
-    return any(guards.check(f_locals) for guards in guards_of(code))
+    return any(entry.guard_manager.check(f_locals) for entry in _debug_get_cache_entry_list(code))
 
 
 def _texts(root: Any) -> Iterator[str]:

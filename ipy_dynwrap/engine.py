@@ -16,7 +16,7 @@ from .cache import Entry, Totals, Wrapper
 from .events import CompileFinished, CompileStarted, EagerCall, GraphBreak
 from .families import ByIdentity, Family
 from .keys import Kin, kin_of, own_code
-from .learning import NewEntry, bind, learn
+from .learning import Compilation, bind
 from .options import Options
 from .reasons import Naming, describe, reader
 from .wrappers import generate, parameters, stable_name
@@ -68,8 +68,8 @@ class _Pending:
     """A compilation that has begun."""
 
     event: CompileStarted
+    learning: Compilation
     source: types.CodeType
-    f_locals: Mapping[str, object]
     begun: float
     again: bool
 
@@ -125,7 +125,9 @@ class _Recorder:
             reasons=reasons or ((call.family.origin,) if own and call.family.origin else ()),
             place=state.place_of_caller(),
         )
-        call.pending.append(_Pending(event, frame.code, frame.f_locals, time.perf_counter(), again=bool(reasons)))
+        learning = Compilation(call.family, wrapper, call.parameters(), frame)
+        learning.prepare()
+        call.pending.append(_Pending(event, learning, frame.code, time.perf_counter(), again=bool(reasons)))
         state.log.write(event)
 
     def tells_the_user(self) -> bool:
@@ -141,8 +143,8 @@ class _Recorder:
         if outcome.guards is not None:
             facts = blindspots.Facts(outcome.classes)
             dynamo.add_guard(outcome.guards, facts, facts.text)
-            entry = NewEntry(pending.source, pending.f_locals, outcome.guards)
-            learn(call.family, call.wrapper, call.parameters(), entry)
+            if outcome.code is not None:
+                pending.learning.learn(outcome.code, outcome.guards)
         state.log.write(
             CompileFinished(
                 wrapper=started.wrapper,

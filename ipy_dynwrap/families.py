@@ -64,6 +64,8 @@ class Family:
         self.wrappers: list[Wrapper] = []
         self.fields: tuple[Field, ...] = ()
         self.retired: dict[Field, str] = {}
+        # What each entry was compiled for (`learning.Compiled`), by its compiled code object.
+        self.compiled = ByIdentity()
         self._deep: set[Field] = set()
         self._table: dict[tuple[Hashable, ...], Wrapper] = {}
         self._past: tuple[tuple[Field, ...], dict[tuple[Hashable, ...], Wrapper]] = ((), {})

@@ -13,10 +13,10 @@ from typing import Any
 from . import dynamo
 from .cache import Wrapper
 from .families import Family, Requirements
-from .fields import Field, is_plain, requirements
+from .fields import ABSENT, Field, is_plain, requirements
 from .naming import parse
 
-__all__ = ["bind", "learn"]
+__all__ = ["Compilation", "bind"]
 
 
 def bind(code: CodeType, target: object, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, object]:
@@ -43,40 +43,81 @@ def bind(code: CodeType, target: object, args: tuple[Any, ...], kwargs: Mapping[
 
 
 @dataclass(frozen=True, slots=True)
-class NewEntry:
-    """An entry that was just made.
+class Compiled:
+    """What is known of an entry of a family.
 
     Parameters
     ----------
     source
         The code object that it belongs to: the wrapper's, or that of a frame after a graph break.
-    f_locals
-        The variables of the frame that was compiled.
-    guards
-        Its guards.
+    required
+        What it requires of each field that it pins.
+    shapes
+        The sizes of its frame's arguments as torch had seen them by then.
     """
 
     source: CodeType
-    f_locals: Mapping[str, object]
-    guards: Any
+    required: Requirements
+    shapes: Mapping[str, Any]
+
+    def is_for(self, parameters: Mapping[str, object]) -> bool:
+        """Tell whether a call with these parameters meets all that is required of its target and its objects."""
+        return all(value is ABSENT or field.read(parameters) == value for field, value in self.required.items())
 
 
-def learn(family: Family, wrapper: Wrapper, parameters: Mapping[str, object], entry: NewEntry) -> tuple[Field, ...]:
-    """Let `family` learn from a new entry; return the new fields.
+class Compilation:
+    """One compilation for a call, from the side of what is learned.
+
+    What the sizes of its arguments are compared with, to tell which of them change, are the entries for targets like
+    this one. What has become dynamic for one wrapper is so for every other that the family adds.
 
     Parameters
     ----------
     family, wrapper, parameters
-        The call that compiled it.
-    entry
-        The entry.
+        The call.
+    frame
+        The frame that is compiled: the wrapper's, or one after a graph break.
     """
-    earlier = [each for each in dynamo.guards_of(entry.source) if each is not entry.guards]
-    if not earlier:
-        return ()
-    own = entry.source is wrapper.code
-    place = _Placing(family.receiver, parameters, None if own else entry.f_locals)
-    return family.learn(wrapper, parameters, place(entry.guards), [place(each) for each in earlier], deep=not own)
+
+    def __init__(self, family: Family, wrapper: Wrapper, parameters: Mapping[str, object], frame: dynamo.Frame) -> None:
+        self._family, self._wrapper, self._parameters, self._frame = family, wrapper, parameters, frame
+        self._is_own = frame.code is wrapper.code
+        self._place = _Placing(family.receiver, parameters, None if self._is_own else frame.f_locals)
+        self._shapes = dynamo.Shapes(frame.code, frame.closure, self._place.of_target)
+
+    @property
+    def _earlier(self) -> list[Compiled]:
+        return [each for _, each in self._family.compiled.items() if each.source is self._frame.code]
+
+    def prepare(self) -> None:
+        """Let the shapes of this call be compared with those of its like only."""
+        if earlier := self._earlier:
+            self._shapes.compare_with(each.shapes for each in earlier if each.is_for(self._parameters))
+        elif (first := self._shapes_of_first()) is not None:
+            self._shapes.learn(first.seen())
+
+    def learn(self, code: CodeType, guards: Any) -> tuple[Field, ...]:
+        """Let the family learn from the new entry; return the new fields.
+
+        Parameters
+        ----------
+        code
+            The compiled code object.
+        guards
+            The guards of the entry.
+        """
+        earlier = self._earlier
+        new = Compiled(self._frame.code, self._place(guards), self._shapes.seen())
+        self._family.compiled.set(code, new)
+        if (first := self._shapes_of_first()) is not None:
+            first.learn(new.shapes)
+        others = [each.required for each in earlier]
+        return self._family.learn(self._wrapper, self._parameters, new.required, others, deep=not self._is_own)
+
+    def _shapes_of_first(self) -> dynamo.Shapes | None:
+        """Return what is known of the arguments by the wrapper that the family started with, if it is another one."""
+        first = self._family.first()
+        return None if not self._is_own or first is self._wrapper else self._shapes.of(first.code)
 
 
 class _Placing:
@@ -96,6 +137,13 @@ class _Placing:
         self._receiver = receiver
         self._parameters = parameters
         self._roots = None if inner is None else dict(self._found(inner))
+
+    @property
+    def of_target(self) -> frozenset[str]:
+        """The variables of the frame that hold the target, or a module in it."""
+        if self._roots is None:
+            return frozenset((self._receiver,))
+        return frozenset(name for name, place in self._roots.items() if Field(place, "").root == self._receiver)
 
     def __call__(self, guards: Any) -> Requirements:
         placed: Requirements = {}

@@ -57,7 +57,17 @@ NAMES = {
     "torch._dynamo.external_utils.wrap_inline": "what is already compiled",
     "torch._dynamo.guards.GuardBuilder.ID_MATCH": "a guard on what torch does not guard",
     "torch._dynamo.guards.get_and_maybe_log_recompilation_reasons": "why an entry does not fit",
+    "torch._dynamo.exc.unimplemented": "a graph break of our own",
+    "torch._dynamo.pgo.CodeId.make": "what is known of the sizes of a function's arguments",
+    "torch._dynamo.pgo.FrameStateSizeEntry": "what is known of the sizes of an argument",
+    "torch._dynamo.pgo.auto_dynamic": "a size that changes",
+    "torch._dynamo.pgo.auto_unset": "a size that was not seen yet",
+    "torch._dynamo.pgo.get_code_state": "what is known of the sizes of a function's arguments",
     "torch._dynamo.resume_execution.TORCH_DYNAMO_RESUME_IN_PREFIX": "telling the rest of a broken function",
+    "torch._dynamo.source.DictGetItemSource": "where a global is that is of no module",
+    "torch._dynamo.source.GlobalSource": "where a global is that is of no module",
+    "torch._dynamo.symbolic_convert.InliningInstructionTranslator.get_globals_source_and_value": "whose globals are",
+    "torch._dynamo.symbolic_convert._import_module": "which module torch reads globals from",
     "torch._dynamo.trace_rules.check": "whether a frame is torch's own",
     "torch._dynamo.types.ConvertFrameReturn": "the answer of a callback",
     "torch._dynamo.utils.counters": "whether a compilation made a graph",
@@ -186,6 +196,33 @@ def test_reset_code_drops_the_entries_of_one_code_object():
     entries = found("torch._C._dynamo.eval_frame._debug_get_cache_entry_list")
     found("torch._C._dynamo.eval_frame.reset_code")(f.__code__)
     moved((len(entries(f.__code__)), len(entries(g.__code__))) == (0, 1), "reset_code does not drop one code's entries")
+
+
+def test_sizes_of_arguments_are_kept_by_code_and_source():
+    def function(x, n):
+        return x * n
+
+    compiled = torch.compile(function, backend="eager")
+    compiled(torch.ones(2, 3), 4)
+    compiled(torch.ones(5, 3), 4)
+    code_id = torch._dynamo.pgo.CodeId.make(function.__code__, ())
+    known = torch._dynamo.pgo.get_code_state()[code_id].automatic_dynamic
+    assert set(known) == {"L['x']", "L['n']"}, f"sizes are kept by other sources now: {set(known)}"
+    assert known["L['x']"].size == (torch._dynamo.pgo.auto_dynamic, 3), "a size that changed is not `auto_dynamic` now"
+    assert known["L['n']"].scalar == 4, "a number is not kept as `scalar` now"
+
+
+def test_globals_of_inlined_functions_are_found_by_one_method(monkeypatch):
+    translator = torch._dynamo.symbolic_convert.InliningInstructionTranslator
+    original, asked = translator.get_globals_source_and_value, []
+
+    def find(self, name):
+        asked.append((name, self.f_globals["__name__"], self.current_instruction.opname))
+        return original(self, name)
+
+    monkeypatch.setattr(translator, "get_globals_source_and_value", find)
+    torch.compile(nn.ReLU(), backend="eager")(X)
+    assert any(opname == "LOAD_GLOBAL" for _, _, opname in asked), "inlined functions find their globals elsewhere now"
 
 
 def test_a_callback_set_is_returned_when_it_is_taken_off():

@@ -16,7 +16,7 @@ from torch import nn
 from ipy_dynwrap import dynamo
 from ipy_dynwrap.families import Family
 from ipy_dynwrap.fields import Field
-from ipy_dynwrap.learning import NewEntry, bind, learn
+from ipy_dynwrap.learning import Compilation, bind
 from ipy_dynwrap.wrappers import generate, parameters
 
 X = torch.ones(2)
@@ -102,7 +102,6 @@ class Outer(nn.Module):
 def pretend(monkeypatch):
     """Return what lets a family learn from guards that are given as texts."""
     guards = {}
-    monkeypatch.setattr(dynamo, "guards_of", lambda code: list(guards))
     monkeypatch.setattr(dynamo, "guard_texts", lambda entry: guards[entry])
 
     def run(target, args, earlier, new, inner=None):
@@ -117,10 +116,16 @@ def pretend(monkeypatch):
         )
         guards.clear()
         guards.update({f"entry {i}": texts for i, texts in enumerate([*earlier, new])})
-        source = GENERIC if inner is None else positional.__code__
-        entry = NewEntry(source, {} if inner is None else inner, f"entry {len(earlier)}")
         parameters = {"target": target, "args": args, "kwargs": {}}
-        return {(each.source, each.aspect) for each in learn(family, family.first(), parameters, entry)}
+        f_locals = parameters if inner is None else inner
+        frame = dynamo.Frame(GENERIC if inner is None else positional.__code__, f_locals, {})
+        kept = []
+        for entry in guards:
+            kept.append(code_of(positional).replace(co_name=f"entry_{len(kept)}"))
+            compilation = Compilation(family, family.first(), parameters, frame)
+            compilation.prepare()
+            learned = compilation.learn(kept[-1], entry)
+        return {(each.source, each.aspect) for each in learned}
 
     return run
 
