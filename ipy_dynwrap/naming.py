@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import re
 import types
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ STATE = "___state"
 
 _MEMBERS = frozenset({"_modules", "_parameters", "_buffers", "__dict__"})
 _CONVERTERS = frozenset({"___from_numpy", "___as_tensor"})
+# Torch's names for the built-in names, and for the globals of a function that is of no module it can import.
+_NAMESPACE = re.compile("builtins_dict|^___unnamed_scope_")
 # A longer text is no guard source of a person's program, and parsing takes memory.
 _LONGEST = 5_000
 
@@ -278,7 +281,7 @@ class _Words(ast.NodeTransformer):
         match owner:
             case ast.Name(id="G") if isinstance(key, str):
                 return _said(_imported(ast.Subscript(owner, ast.Constant(key), ast.Load())) or key)
-            case ast.Subscript(value=ast.Name(id="G"), slice=ast.Constant(value=str(name))) if "builtins_dict" in name:
+            case ast.Subscript(value=ast.Name(id="G"), slice=ast.Constant(value=str(name))) if _NAMESPACE.search(name):
                 return _said(str(key))
             case ast.Name(id="args") if naming.generic and isinstance(key, int):
                 return _said(naming.argument(key))

@@ -238,6 +238,14 @@ def test_globals_are_named_as_in_the_users_module() -> None:
     assert describe(raw, naming, read) == "helper is another function, now scaled"
 
 
+def test_globals_of_a_function_of_no_module_are_named_as_in_the_users_text() -> None:
+    scope = "___unnamed_scope_140385386829056_c72"
+    naming, read = Naming.of("function", test_sizes_of_now_stand_beside_the_condition), reader({}, {scope: {"GK": 4}})
+    assert describe(f"0/0: G['{scope}']['GK'] == 2  # x", naming, read) == "GK 2 -> 4"
+    raw = f"0/0: ___check_obj_id(G['{scope}']['helper'].__code__, 1), type=<class 'code'>  # x"
+    assert describe(raw, naming, read) == "helper is another function"
+
+
 def test_sizes_of_now_stand_beside_the_condition() -> None:
     frame = {"x": SimpleNamespace(shape=(5, 4)), "n": 2}
     read = reader(frame, {})
