@@ -356,6 +356,30 @@ def global_state() -> dict[str, object]:
     }
 
 
+# Asked at every call.
+_is_grad_enabled = torch.is_grad_enabled
+_into_autocast, _out_of_autocast = torch.autocast_increment_nesting, torch.autocast_decrement_nesting
+
+
+def modes() -> tuple[bool, int]:
+    """Return what a graph may leave changed on this thread when it raises: grad mode, and how many autocasts are on."""
+    _into_autocast()
+    return _is_grad_enabled(), _out_of_autocast()
+
+
+def set_back(before: tuple[bool, int]) -> None:
+    """Set back what `modes` returned: a graph that raises never comes to where it would leave what it has entered.
+
+    That is right for context managers. It takes back a plain ``torch.set_grad_enabled(...)`` as well, if something
+    raises after it in the same compiled function.
+    """
+    grad, nested = before
+    torch.set_grad_enabled(grad)
+    while modes()[1] > nested:
+        if torch.autocast_decrement_nesting() == 0:
+            torch.clear_autocast_cache()
+
+
 def may_run_eager(error: BaseException) -> bool:
     """Tell whether the frame whose compilation raised `error` may run eager instead.
 
@@ -837,7 +861,7 @@ def _are_of_their_module(scope: Mapping[str, object]) -> bool:
     name = scope.get("__name__")
     if not isinstance(name, str) or "torch_package" in name:
         return True  # torch has ways of its own for these
-    # By torch's own cache: it goes on reading a module after that was imported anew. Nothing is imported for the asking.
+    # By torch's own cache: it goes on reading a module after that was imported anew. Nothing is imported for this.
     return sys.modules.get(name) is not None and vars(_import_module(name)) is scope
 
 

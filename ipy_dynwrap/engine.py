@@ -368,7 +368,7 @@ class Space:
         return self._run(call, watch)
 
     def _run(self, call: _Call, watch: Callable[..., Any] | None) -> Any:
-        wrapper, stack, runs = call.wrapper, _calls.stack, _native.runs()
+        wrapper, stack, runs, modes = call.wrapper, _calls.stack, _native.runs(), dynamo.modes()
         stack.append(call)
         try:
             if watch is None:
@@ -380,6 +380,7 @@ class Space:
             raise
         except BaseException:
             stack.pop()
+            dynamo.set_back(modes)
             self._count(wrapper, failed=True)
             raise
         stack.pop()

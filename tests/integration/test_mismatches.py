@@ -71,10 +71,26 @@ def frozen(x):
         return torch.nn.functional.linear(x, torch.ones(4, 4))
 
 
-@fails(reason="torch does not put grad mode back where a graph that has switched it raises")
-def test_grad_mode_after_an_error(way):
-    with pytest.raises(RuntimeError, match="dtype"):
-        way(backend="eager")(frozen, torch.ones(2, 4, dtype=torch.int64))
-    left = torch.is_grad_enabled()
+def in_autocast(x):
+    with torch.autocast("cpu"):
+        return torch.index_select(x @ x, 0, torch.tensor([7]))
+
+
+def modes():
+    """Return the grad mode, whether autocast is on, and how often it was entered."""
+    nested = torch.autocast_increment_nesting()
+    torch.autocast_decrement_nesting()
+    return torch.is_grad_enabled(), torch.is_autocast_enabled("cpu"), nested
+
+
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize(("function", "dtype"), [(frozen, torch.int64), (in_autocast, torch.float32)])
+def test_modes_after_an_error(way, function, dtype, grad):
+    """A graph that raises does not come to where it would leave what it has entered."""
+    with torch.set_grad_enabled(grad):
+        before = modes()
+        with pytest.raises((RuntimeError, IndexError)):
+            way(backend="eager")(function, torch.ones(4, 4, dtype=dtype))
+        after = modes()
     torch.set_grad_enabled(True)
-    assert left
+    assert after == before
