@@ -185,12 +185,13 @@ def test_22_a_hook_of_the_root_is_in_the_graph(way, counter):
 # 25: https://github.com/pytorch/pytorch/issues/117758 meets https://github.com/pytorch/pytorch/pull/124881
 
 
+@pytest.mark.parametrize("options", [{}, {"isolate_recompiles": True}], ids=str)
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["plain first", "hooked first"])
-def test_25_a_hooked_instance_is_not_equal_to_a_plain_one(way, counter, order):
+def test_25_a_hooked_instance_is_not_equal_to_a_plain_one(way, counter, order, options):
     modules = [Around(nn.Identity()), Around(nn.Identity()), Around(nn.Identity())]
     for hooked in modules[1:]:
         hooked.inner.register_forward_hook(add_fifty)
-    call = way(backend=counter)
+    call = way(backend=counter, **options)
     for index in (*order, *order, 2):
         assert call(modules[index], torch.ones(1)).item() == (102.0 if index else 2.0)
     assert (counter.graphs, counter.runs) == (2, 5)

@@ -56,6 +56,12 @@ def fullgraph(request):
     return request.param
 
 
+@pytest.fixture(params=[{}, {"isolate_recompiles": True}], ids=["together", "isolated"])
+def isolation(request):
+    """Return torch's option for a cache of each compilation's own, or none; what is right is the same."""
+    return request.param
+
+
 def all_right(call, targets, *args, rounds=2):
     """Call each target, `rounds` times over, and compare with eager."""
     for _ in range(rounds):
@@ -129,11 +135,10 @@ class Picking(nn.Module):
         return table[self.key] * 2
 
 
-@pytest.mark.parametrize("options", [{}, {"isolate_recompiles": True}], ids=str)
 @pytest.mark.parametrize(("values", "compilations"), [(12, 12), (1, 1)], ids=["different", "equal"])
-def test_03_instances_that_differ_in_a_string(way, counter, values, compilations, options):
+def test_03_instances_that_differ_in_a_string(way, counter, values, compilations, isolation):
     table = {f"key {number}": torch.full((2,), float(number)) for number in range(12)}
-    all_right(way(backend=counter, **options), [Picking(f"key {number % values}") for number in range(12)], table)
+    all_right(way(backend=counter, **isolation), [Picking(f"key {number % values}") for number in range(12)], table)
     assert (counter.graphs, counter.runs) == (compilations, 24)
     assert ipy_dynwrap.cache_info().eager_calls == 0
 
@@ -141,18 +146,17 @@ def test_03_instances_that_differ_in_a_string(way, counter, values, compilations
 # 04: https://github.com/pytorch/pytorch/issues/167504
 
 
-def test_04_a_shell_around_modules_of_many_types(way, counter, fullgraph):
-    all_right(way(backend=counter, fullgraph=fullgraph), [Around(kind()) for kind in KINDS], X)
+def test_04_a_shell_around_modules_of_many_types(way, counter, fullgraph, isolation):
+    all_right(way(backend=counter, fullgraph=fullgraph, **isolation), [Around(kind()) for kind in KINDS], X)
     assert (counter.graphs, counter.runs) == (12, 24)
 
 
 # 05: https://github.com/pytorch/pytorch/pull/124881, https://github.com/pytorch/pytorch/issues/125652
 
 
-@pytest.mark.parametrize("options", [{}, {"isolate_recompiles": True}], ids=str)
 @pytest.mark.parametrize("make", [lambda: Around(nn.Linear(4, 4)), lambda: nn.Linear(4, 4)], ids=["own", "stock"])
-def test_05_equal_instances_share_one_compilation(way, counter, make, options):
-    all_right(way(backend=counter, **options), [make() for _ in range(20)], torch.rand(2, 4), rounds=1)
+def test_05_equal_instances_share_one_compilation(way, counter, make, isolation):
+    all_right(way(backend=counter, **isolation), [make() for _ in range(20)], torch.rand(2, 4), rounds=1)
     assert (counter.graphs, counter.runs) == (1, 20)
 
 
@@ -166,7 +170,6 @@ def applied(method):
     return apply
 
 
-@pytest.mark.parametrize("options", [{}, {"isolate_recompiles": True}], ids=str)
 @pytest.mark.parametrize(
     "methods",
     [
@@ -177,8 +180,8 @@ def applied(method):
     ],
     ids=["special methods", "methods", "torch functions", "operators"],
 )
-def test_06_closures_over_callables_in_c_are_told_apart(way, counter, methods, options):
-    call = way(backend=counter, **options)
+def test_06_closures_over_callables_in_c_are_told_apart(way, counter, methods, isolation):
+    call = way(backend=counter, **isolation)
     a, b = torch.tensor(6.0), torch.tensor(3.0)
     for _ in range(2):
         assert [call(applied(method), a, b).item() for method in methods] == [3.0, 18.0]
@@ -202,9 +205,9 @@ def over(function):
 
 
 @pytest.mark.parametrize(("values", "compilations"), [(12, 12), (1, 1)], ids=["different", "equal"])
-def test_07_closures_of_one_factory(way, counter, values, compilations):
+def test_07_closures_of_one_factory(way, counter, values, compilations, isolation):
     closures = [over(FUNCTIONS[number % values])[0] for number in range(12)]
-    all_right(way(backend=counter), closures, X)
+    all_right(way(backend=counter, **isolation), closures, X)
     assert (counter.graphs, counter.runs) == (compilations, 24)
 
 
@@ -237,9 +240,9 @@ def checked(function):
     return check
 
 
-def test_08_functions_under_one_decorator_compile_once_each(way, counter, fullgraph, generated):
+def test_08_functions_under_one_decorator_compile_once_each(way, counter, isolation, generated):
     functions = [checked(generated(f"x + {number}")) for number in range(12)]
-    all_right(way(backend=counter, fullgraph=fullgraph), functions, X)
+    all_right(way(backend=counter, **isolation), functions, X)
     assert (counter.graphs, counter.runs) == (12, 24)
 
 

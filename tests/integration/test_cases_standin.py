@@ -35,21 +35,23 @@ def broken(x):
     return y * 2
 
 
-def test_31_fullgraph_is_obeyed_after_a_compilation_without(way, counter):
+@pytest.mark.parametrize("options", [{}, {"isolate_recompiles": True}], ids=str)
+def test_31_fullgraph_is_obeyed_after_a_compilation_without(way, counter, options):
     x = torch.ones(2)
     assert way(backend=counter)(broken, x).tolist() == [4.0, 4.0]
     assert counter.graphs == 2
     with pytest.raises(torch._dynamo.exc.Unsupported):
-        way(backend=counter, fullgraph=True)(broken, x)
+        way(backend=counter, fullgraph=True, **options)(broken, x)
 
 
 def twice(x):
     return x * 2
 
 
-def test_31_dynamic_shapes_of_another_compilation_are_not_taken(way, counter):
+@pytest.mark.parametrize("options", [{}, {"isolate_recompiles": True}], ids=str)
+def test_31_dynamic_shapes_of_another_compilation_are_not_taken(way, counter, options):
     assert way(backend=counter, dynamic=True)(twice, torch.ones(5)).sum().item() == 10
-    assert way(backend=counter, dynamic=False)(twice, torch.ones(7)).sum().item() == 14
+    assert way(backend=counter, dynamic=False, **options)(twice, torch.ones(7)).sum().item() == 14
     assert counter.graphs == 2
 
 
