@@ -127,6 +127,21 @@ def test_26_edits_of_a_namespace_of_a_module_that_is_gone_are_seen(counter):
     assert counter.runs == 3
 
 
+def test_26_a_file_that_was_run_keeps_globals_of_its_own(notebook, counter, tmp_path):
+    (tmp_path / "script.py").write_text("FACTOR = 2.0\ndef function(x):\n    return x * FACTOR\n")
+    notebook.plainly(f"%run {tmp_path / 'script.py'}")
+    notebook.plainly("import torch\nFACTOR = 7.0\nrun, x = compiled(function), torch.ones(1)")
+    for _ in range(2):
+        notebook("y = run(x).item()")
+        assert notebook["y"] == 2.0
+        notebook.plainly("assert function(x).item() == 2.0")
+    notebook.plainly("function.__globals__['FACTOR'] = 3.0")
+    notebook("y = run(x).item()")
+    assert notebook["y"] == 3.0
+    if not notebook.magic:  # a region passes over functions whose globals name no module
+        assert counter.runs == 3
+
+
 READ = """
 class Settings:
     gain = 1.0
