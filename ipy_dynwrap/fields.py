@@ -12,13 +12,14 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
-from .naming import attribute, item, parse
+from .naming import parse
 from .showing import shown
+from .sources import builtin, has_attribute, look_up, presence, step, steps
+from .values import is_plain, value_of, written
 
 __all__ = ["ABSENT", "Field", "is_plain", "requirements"]
 
@@ -31,6 +32,10 @@ _TENSOR_FAILURE = re.compile(
     r"tensor '(?P<source>.+?)' (?:(?P<what>size|stride) mismatch at index (?P<index>\d+)|(?P<other>\w+) mismatch)"
 )
 _IDENTITY = re.compile(r"___check_(?P<check>type_id|obj_id)\((?P<source>.+), (?P<id>\d+)\), type=", re.DOTALL)
+# ``x == 'text'``, with nothing but a comment behind it.
+_TEXT = re.compile(
+    r"(?P<source>\S{1,400}?) == (?P<literal>b?(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"))\s*(?:#|\(HINT|$)"
+)
 
 
 class _Absent:
@@ -51,8 +56,9 @@ class Field:
     source
         A guard source over the parameters of the wrapper, ``"target.k"`` or ``"module._parameters['weight']"``.
     aspect
-        What of it is compared: ``"value"``, ``"type"``, ``"identity"``, ``"length"``, ``"dtype"``, ``"requires_grad"``,
-        ``"rank"``, ``"size 0"``, ``"stride 1"`` or ``"has 'name'"``.
+        What of it is compared: ``"value"``, ``"type"``, ``"identity"``, ``"length"``, ``"dtype"``, ``"device"``,
+        ``"requires_grad"``, ``"rank"``, ``"size 0"``, ``"stride 1"``, ``"keys"``, ``"has 'key'"`` or
+        ``"attribute 'name'"``.
     """
 
     source: str
@@ -74,17 +80,19 @@ class Field:
             return type(self.at(parameters)).__qualname__
         if self.aspect in ("identity", "value"):
             return shown(self.at(parameters))
+        if self.aspect == "keys":
+            return shown(list(dict.keys(self.at(parameters))))
         return str(value)
 
     def at(self, parameters: Mapping[str, object]) -> Any:
         """Return the object at the source; an error where the parameters have none."""
-        return _look_up(self.source)(parameters)
+        return look_up(self.source)(parameters)
 
     def holder(self, parameters: Mapping[str, object]) -> object:
         """Return the object that the call passes and that this is a field of; None where there is none."""
-        for step in reversed(_steps(self.source)):
-            if not isinstance(step, ast.Call):
-                found = _step(step)(parameters)
+        for node in reversed(steps(self.source)):
+            if not isinstance(node, ast.Call):
+                found = step(node)(parameters)
                 if not issubclass(type(found), list | tuple | dict):
                     return found
         return None
@@ -92,92 +100,15 @@ class Field:
     @property
     def root(self) -> str:
         """The parameter that the source begins with."""
-        first = _steps(self.source)[-1]
+        first = steps(self.source)[-1]
         return first.id if isinstance(first, ast.Name) else ""
 
 
-@functools.lru_cache(maxsize=4096)
-def _steps(source: str) -> tuple[ast.expr, ...]:
-    """Return a source and what each of its steps leads on from; the parameter that it begins with comes last."""
-    steps, node = [], parse(source)
-    while node is not None:
-        steps.append(node)
-        match node:
-            case ast.Attribute(value=inner) | ast.Subscript(value=inner) | ast.Call(args=[ast.Call(args=[inner])]):
-                node = inner
-            case ast.Call(args=[inner]):
-                node = inner
-            case _:
-                node = None
-    return tuple(steps)
-
-
-_LookUp = Callable[[Mapping[str, object]], Any]
-
-
-@functools.lru_cache(maxsize=4096)
-def _look_up(source: str) -> _LookUp:
-    """Return a function that follows a source through the parameters of a call.
-
-    Nothing of the user's runs on the way: no property, no ``__getattr__``, no item method of a subclass.
-    """
-    node = parse(source)
-    if node is None:
-        raise ValueError(source)
-    return _step(node)
-
-
-def _step(node: ast.expr) -> _LookUp:
-    match node:
-        case ast.Name(id=name):
-            return lambda parameters: parameters[name]
-        case ast.Attribute(value=inner, attr=name):
-            owner = _step(inner)
-            return lambda parameters: _attribute(owner(parameters), name)
-        case ast.Subscript(value=inner, slice=ast.Constant(value=key)):
-            owner = _step(inner)
-            return lambda parameters: item(owner(parameters), key)
-        case ast.Subscript(value=inner, slice=index):
-            owner, position = _step(inner), _step(index)
-            return lambda parameters: item(owner(parameters), position(parameters))
-        case ast.Call(
-            func=ast.Name(id="list"), args=[ast.Call(func=ast.Attribute(attr="keys" | "values" as view), args=[inner])]
-        ):
-            owner = _step(inner)
-            listed = dict.keys if view == "keys" else dict.values
-            return lambda parameters: list(listed(owner(parameters)))
-        case ast.Call(func=ast.Name(id="type"), args=[inner]):
-            owner = _step(inner)
-            return lambda parameters: type(owner(parameters))
-    raise ValueError(ast.unparse(node))
-
-
-def _attribute(owner: Any, name: str) -> object:
-    own = vars(owner) if issubclass(type(owner), type) else _own(owner)
-    return own[name] if own is not None and name in own else attribute(owner, name)
-
-
-def _own(owner: object) -> Mapping[str, object] | None:
-    try:
-        return object.__getattribute__(owner, "__dict__")  # type: ignore[no-any-return]
-    except AttributeError:
-        return None
+Requirement: TypeAlias = tuple[Field, Hashable]
 
 
 def _value(value: object, _: str) -> Hashable:
-    # 1, 1.0 and True are equal and hash alike, but guards tell them apart.
-    if is_plain(value):
-        return type(value).__name__, value
-    # torch.float32, torch.device("cpu"): guards are written with their repr.
-    return ("text", repr(value)) if type(value).__module__ == "torch" else ("a", type(value).__qualname__)
-
-
-def _builtin(value: object, method: str) -> Callable[..., Any]:
-    """Return a method of a container, the built-in type's own."""
-    for kind in (dict, list, tuple, set, frozenset, deque, str, range):
-        if issubclass(type(value), kind):
-            return functools.partial(getattr(kind, method), value)
-    raise TypeError(type(value).__name__)
+    return value_of(value)
 
 
 def _tensor_like(value: Any) -> Any:
@@ -187,26 +118,32 @@ def _tensor_like(value: Any) -> Any:
     raise TypeError(type(value).__name__)
 
 
+def _named(aspect: str) -> Any:
+    """Return what an aspect such as ``"has 'k'"`` names."""
+    return ast.literal_eval(aspect.partition(" ")[2])
+
+
+def _keys(value: Any, _: str) -> Hashable:
+    return "set", frozenset(map(value_of, dict.keys(value)))
+
+
 _ASPECTS: dict[str, Callable[[Any, str], Hashable]] = {
     "value": _value,
     # Ids may pass to another object when the first one is gone. Torch drops an entry whose object is gone, so what such
     # an id leads to is an empty wrapper at worst.
     "type": lambda value, _: id(type(value)),
     "identity": lambda value, _: id(value),
-    "length": lambda value, _: _builtin(value, "__len__")(),
+    "length": lambda value, _: builtin(value, "__len__")(),
     "dtype": lambda value, _: str(_tensor_like(value).dtype),
+    "device": lambda value, _: str(_tensor_like(value).device),
     "requires_grad": lambda value, _: bool(_tensor_like(value).requires_grad),
     "rank": lambda value, _: _tensor_like(value).dim(),
     "size": lambda value, aspect: int(_tensor_like(value).shape[int(aspect[5:])]),
     "stride": lambda value, aspect: int(_tensor_like(value).stride()[int(aspect[7:])]),
-    "has": lambda value, aspect: _builtin(value, "__contains__")(ast.literal_eval(aspect.partition(" ")[2])),
+    "has": lambda value, aspect: builtin(value, "__contains__")(_named(aspect)),
+    "attribute": lambda value, aspect: has_attribute(value, _named(aspect)),
+    "keys": _keys,
 }
-
-
-def is_plain(value: object) -> bool:
-    """Tell whether a value that is passed stays an input, under torch's own limit, whatever is pinned on it."""
-    # Asked of the type: `isinstance` would ask the value for its `__class__`.
-    return issubclass(type(value), bool | int | float | complex | str | bytes | type(...) | None)
 
 
 def requirements(text: str) -> Iterator[tuple[Field, Hashable]]:
@@ -219,68 +156,112 @@ def requirements(text: str) -> Iterator[tuple[Field, Hashable]]:
 
     Notes
     -----
-    A failed guard's reason gives the same fields as the guard's own text. Guards over relations (symbolic shapes,
-    aliasing), over torch's global state, and those that only say what an object is not, are not fields.
+    A failed guard's reason gives the same fields as the guard's own text. What is no field, and why, is in
+    `guard_kinds`.
     """
     text = _LOCAL.sub(r"\1", re.sub(r"^\s*\d+/\d+: ", "", text))
     if (match := _IDENTITY.match(text)) is not None:
-        if (source := _source(match["source"])) is not None:
-            yield Field(source, "type" if match["check"] == "type_id" else "identity"), int(match["id"])
+        found: Iterable[Requirement] = _identity(match)
     elif (match := _TENSOR_CHECK.match(text)) is not None:
-        yield from _tensor(match)
+        found = _tensor(match)
     elif (match := _TENSOR_FAILURE.match(text)) is not None:
-        if (source := _source(match["source"])) is not None:
-            what = f"{match['what']} {match['index']}" if match["what"] else str(match["other"])
-            if what.split(" ")[0] in _ASPECTS:
-                yield Field(source, what), ABSENT
+        found = _tensor_failure(match)
+    elif (match := _TEXT.match(text)) is not None:
+        # Of any length, and with anything in it: a prompt, a program.
+        found = _pinned(match["source"], "value", lambda: value_of(ast.literal_eval(match["literal"])))
     else:
-        yield from _comparison(text)
+        # A comment may follow, which Python's own parser tells from what is written in a string.
+        found = _comparison(parse(text.partition("\n")[0]))
+    for field, value in found:
+        yield field, value
+        if (seen := presence(field.source)) is not None and value is not ABSENT:
+            yield Field(*seen), True
 
 
-def _source(text: str) -> str | None:
+def _pinned(source: ast.expr | str, aspect: str, value: Callable[[], Hashable]) -> Iterator[Requirement]:
+    source = source if isinstance(source, str) else ast.unparse(source)
     try:
-        _look_up(text)
+        look_up(source)
+        yield Field(source, aspect), value()
     except ValueError:
-        return None
-    return text
-
-
-def _tensor(match: re.Match[str]) -> Iterator[tuple[Field, Hashable]]:
-    if (source := _source(match["source"])) is None:
         return
-    yield Field(source, "dtype"), match["dtype"]
-    yield Field(source, "requires_grad"), match["grad"] == "True"
+
+
+def _identity(match: re.Match[str]) -> Iterator[Requirement]:
+    aspect = "type" if match["check"] == "type_id" else "identity"
+    return _pinned(match["source"], aspect, lambda: int(match["id"]))
+
+
+def _tensor(match: re.Match[str]) -> Iterator[Requirement]:
+    source = match["source"]
+    yield from _pinned(source, "dtype", lambda: match["dtype"])
+    yield from _pinned(source, "device", lambda: _device(match["keys"], match["device"]))
+    yield from _pinned(source, "requires_grad", lambda: match["grad"] == "True")
     for what in ("size", "stride"):
         numbers = [each.strip() for each in match[what].split(",") if each.strip()]
         if what == "size":
-            yield Field(source, "rank"), len(numbers)
+            yield from _pinned(source, "rank", numbers.__len__)
         for index, number in enumerate(numbers):
             if number.isdigit():  # None where the dimension is dynamic
-                yield Field(source, f"{what} {index}"), int(number)
+                yield from _pinned(source, f"{what} {index}", functools.partial(int, number))
 
 
-def _comparison(text: str) -> Iterator[tuple[Field, Hashable]]:
+def _device(keys: str, index: str) -> str:
+    """Return a device's name: the index is written down, and the first dispatch key is called as the type."""
+    kind = keys.partition(",")[0].strip().lower()
+    return kind if index == "None" else f"{kind}:{index}"
+
+
+def _tensor_failure(match: re.Match[str]) -> Iterator[Requirement]:
+    aspect = f"{match['what']} {match['index']}" if match["what"] else str(match["other"])
+    return _pinned(match["source"], aspect, lambda: ABSENT) if aspect.split(" ")[0] in _ASPECTS else iter(())
+
+
+def _comparison(node: ast.expr | None) -> Iterator[Requirement]:
     """Yield from guards that are Python expressions, such as ``x == 2``, ``len(x) == 2``, ``not x``, ``'k' in x``."""
-    node = parse(re.split(r"\s{2,}#|\n", text, maxsplit=1)[0])
     match node:
+        case ast.UnaryOp(op=ast.Not(), operand=ast.Call() as call) if (there := _presence(call)) is not None:
+            yield from _pinned(*there, lambda: False)
         case ast.UnaryOp(op=ast.Not(), operand=operand):
-            if (source := _source(ast.unparse(operand))) is not None:
-                yield Field(source, "length"), 0
-        case ast.Compare(left=ast.Call(func=ast.Name(id="len"), args=[inner]), ops=[ast.Eq()], comparators=[right]):
-            if (source := _source(ast.unparse(inner))) is not None and isinstance(right, ast.Constant):
-                yield Field(source, "length"), right.value
+            yield from _pinned(operand, "length", lambda: 0)
+        case ast.Call() if (there := _presence(node)) is not None:
+            yield from _pinned(*there, lambda: True)
+        case ast.Compare(
+            left=ast.Call(func=ast.Name(id="len"), args=[inner]),
+            ops=[ast.Eq()],
+            comparators=[ast.Constant(value=length)],
+        ):
+            yield from _pinned(inner, "length", lambda: length)
+        case ast.Compare(
+            left=ast.Call(func=ast.Attribute(value=ast.Name(id="dict"), attr="keys"), args=[inner]),
+            ops=[ast.Eq()],
+            comparators=[right],
+        ):
+            yield from _pinned(inner, "keys", lambda: written(right))
         case ast.Compare(left=ast.Constant(value=key), ops=[ast.In() | ast.NotIn() as op], comparators=[right]):
-            if (source := _source(ast.unparse(right))) is not None:
-                yield Field(source, f"has {key!r}"), isinstance(op, ast.In)
+            yield from _pinned(right, f"has {key!r}", lambda: isinstance(op, ast.In))
         case ast.Compare(left=left, ops=[ast.Eq() | ast.Is()], comparators=[right]):
-            if (source := _source(ast.unparse(left))) is not None:
-                try:
-                    yield Field(source, "value"), _value(ast.literal_eval(right), "")
-                except ValueError:
-                    yield Field(source, "value"), ("text", ast.unparse(right))
+            yield from _pinned(left, "value", lambda: written(right))
         case ast.Compare(left=left, ops=[ast.NotEq() | ast.IsNot()]):
             # It pins nothing, but where it fails another entry may pin the value.
-            if (source := _source(ast.unparse(left))) is not None:
-                yield Field(source, "value"), ABSENT
-        case _:
-            return
+            yield from _pinned(left, "value", lambda: ABSENT)
+        case ast.BoolOp(values=[_, ast.Call(func=ast.Name(id="__math_isnan" | "__numpy_isnan" as name), args=[inner])]):
+            yield from _pinned(inner, "value", lambda: ("float" if "math" in name else "complex", "nan"))
+        case ast.Attribute() | ast.Subscript():
+            # That a guard follows a source says that it is there, and no more.
+            if (seen := presence(ast.unparse(node))) is not None:
+                yield from _pinned(*seen, lambda: True)
+
+
+def _presence(call: ast.Call) -> tuple[ast.expr, str] | None:
+    """Return the owner and the aspect of ``hasattr(x, 'k')`` and of membership in a dictionary or a set."""
+    match call:
+        case ast.Call(func=ast.Name(id="hasattr"), args=[owner, ast.Constant(value=name)]):
+            return owner, f"attribute {name!r}"
+        case ast.Call(func=ast.Name(id="___dict_contains"), args=[ast.Constant(value=key), owner]):
+            return owner, f"has {key!r}"
+        case ast.Call(
+            func=ast.Attribute(value=ast.Name(id="set"), attr="__contains__"), args=[owner, ast.Constant(value=key)]
+        ):
+            return owner, f"has {key!r}"
+    return None

@@ -22,6 +22,12 @@ __all__ = ["STATE", "Naming", "attribute", "item", "parse", "reader"]
 STATE = "___state"
 """The name under which `reader` finds torch's global state."""
 
+# Implemented in C, and without effect: slots, what C types have, the fields of named tuples.
+_SAFE_DESCRIPTORS = (
+    types.MemberDescriptorType,
+    types.GetSetDescriptorType,
+    type(inspect.getattr_static(inspect.FullArgSpec, "args")),
+)
 _MEMBERS = frozenset({"_modules", "_parameters", "_buffers", "__dict__"})
 _CONVERTERS = frozenset({"___from_numpy", "___as_tensor"})
 # Torch's names for the built-in names, and for the globals of a function that is of no module it can import.
@@ -351,7 +357,7 @@ def attribute(owner: object, name: str) -> object:
         raise AttributeError(name)
     if type(own) is dict and name in own and own[name] is found:
         return found
-    if issubclass(type(found), types.MemberDescriptorType | types.GetSetDescriptorType):
+    if issubclass(type(found), _SAFE_DESCRIPTORS):
         return found.__get__(owner, type(owner))
     if issubclass(type(owner), type):
         return found
