@@ -75,7 +75,7 @@ calls = st.builds(
     TARGETS,
     way=pick(["region", "region", "compile", "kept"]),
     shape=pick([(2, 4), (2, 4), (2, 4), (3, 4), (5, 4), (1, 4), (2, 5), (0, 4)]),
-    dtype=pick([torch.float32] * 5 + [torch.float64, torch.int64]),
+    dtype=pick([torch.float32] * 8 + [torch.float64, torch.int64]),
     grad=pick(["plain", "plain", "input", "input", "no_grad", "inference", "autocast"]),
     backend=pick(["eager"] * 6 + ["aot_eager"]),
     layout=pick(["contiguous"] * 4 + ["transposed", "sliced", "expanded"]),

@@ -151,14 +151,20 @@ class Twins:
         ipy_dynwrap.reset()
         torch._dynamo.reset()
         self.steps = []
-        self.over = False
-        number = next(_numbers)
-        self.eager = Notebook(f"notebook_eager_{number}", plain_compile)
-        self.compiled = Notebook(f"notebook_compiled_{number}", torch.compile if torch_alone else ipy_dynwrap.compile)
+        self._begin()
 
-    def close(self):
+    def _begin(self):
+        number = next(_numbers)
+        compile_by = torch.compile if self.torch_alone else ipy_dynwrap.compile
+        self.eager = Notebook(f"notebook_eager_{number}", plain_compile)
+        self.compiled = Notebook(f"notebook_compiled_{number}", compile_by)
+
+    def _end(self):
         self.eager.forget()
         self.compiled.forget()
+
+    def close(self):
+        self._end()
         ipy_dynwrap.reset()
         torch._dynamo.reset()
         gc.collect()
@@ -169,15 +175,15 @@ class Twins:
             self.steps.append(step)
             both = (self.eager, self.compiled)
             outcomes = [self._outcome(notebook, step) for notebook in both]
-            if self.over:
-                continue
             found = difference(*outcomes, "outcome")
             if found is None:
                 found = difference(*(state(notebook.names) for notebook in both), "state")
-                # Torch writes down what a function changes after its graph has run. Where the graph raises, that is
-                # lost, and from there on the notebooks differ.
-                self.over = found is not None and isinstance(outcomes[0], RuntimeError)
-                found = None if self.over else found
+                if found is not None and isinstance(outcomes[0], RuntimeError):
+                    # Torch writes down what a function changes after its graph has run. Where the graph raises, that is
+                    # lost, and from there on the notebooks differ. What is compiled stays.
+                    self._end()
+                    self._begin()
+                    found = None
             if found is not None:
                 raise AssertionError(f"{found}\n{self.script()}")
 
@@ -255,6 +261,8 @@ def _said(error: Exception) -> Exception:
     """Return the error that eager would have raised, if Dynamo wraps one."""
     if isinstance(error, torch._dynamo.exc.TorchRuntimeError):
         return RuntimeError(str(error))
+    if isinstance(error, torch._dynamo.exc.BackendCompilerFailed):
+        return error.inner_exception
     return error
 
 

@@ -47,6 +47,7 @@ class Outcome:
     """What a sequence of calls cost, and where it was wrong."""
 
     compilations: int = 0
+    runs: int = 0
     wrong: list[int] = field(default_factory=list)
 
 
@@ -65,7 +66,7 @@ def run(sequence, call: Callable, counter) -> Outcome:
             got = call(target, *args, x)
         if not torch.allclose(got, expected, atol=1e-5):
             outcome.wrong.append(number)
-    outcome.compilations = counter.graphs
+    outcome.compilations, outcome.runs = counter.graphs, counter.runs
     return outcome
 
 
@@ -95,7 +96,12 @@ def test_no_more_compilations_than_torch_without_limits(new_counter, family, dat
     assert not outcome.wrong
     excess = outcome.compilations - oracle.compilations
     event(f"{family}: {excess:+d}{' where shapes change' if shapes else ''}")
-    # What torch has learned of changing shapes is kept per code object, on purpose: each wrapper sees a change itself.
-    allowed = max(1, len(ipy_dynwrap.cache_info().wrappers)) if shapes else 1
-    # An oracle that is wrong has shared what may not be shared.
-    assert oracle.wrong or excess <= allowed
+    wrappers = ipy_dynwrap.cache_info().wrappers
+    families = {(each.kind, each.target) for each in wrappers}
+    # Torch takes a size for dynamic when it differs between two calls of anything, we when it differs for one target.
+    # What was compiled in between is compiled again when its size changes, so a size is the reason of each excess.
+    sizes = sum("x.shape" in (entry.reason or "") for each in wrappers for entry in each.entries)
+    # An oracle that is wrong has shared what may not be shared, and one that ran fewer graphs has left a frame alone
+    # in which it once found nothing to compile.
+    fair = not oracle.wrong and oracle.runs >= outcome.runs
+    assert not fair or excess <= max(len(families), sizes)
