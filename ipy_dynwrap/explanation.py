@@ -36,6 +36,7 @@ class Explanation:
                 f"entries; of {wrapper.calls} calls {wrapper.hits} hit, {wrapper.eager_calls} ran eager, "
                 f"{wrapper.failed_calls} failed"
             )
+            yield from (f"  no key: {field} {why}" for field, why in wrapper.retired.items())
             # A record may stand many times (each call at the limit); once is enough.
             yield from dict.fromkeys(f"  {text}" for text in map(_told, self._of(wrapper)) if text)
 

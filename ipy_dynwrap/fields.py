@@ -31,7 +31,9 @@ _TENSOR_CHECK = re.compile(
 _TENSOR_FAILURE = re.compile(
     r"tensor '(?P<source>.+?)' (?:(?P<what>size|stride) mismatch at index (?P<index>\d+)|(?P<other>\w+) mismatch)"
 )
-_IDENTITY = re.compile(r"___check_(?P<check>type_id|obj_id)\((?P<source>.+), (?P<id>\d+)\), type=", re.DOTALL)
+_IDENTITY = re.compile(
+    r"___check_(?P<check>type_id|obj_id|fake_script_type)\((?P<source>.+), (?P<id>\d+)\), type=", re.DOTALL
+)
 # ``x == 'text'``, with nothing but a comment behind it.
 _TEXT = re.compile(
     r"(?P<source>\S{1,400}?) == (?P<literal>b?(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"))\s*(?:#|\(HINT|$)"
@@ -188,7 +190,7 @@ def _pinned(source: ast.expr | str, aspect: str, value: Callable[[], Hashable]) 
 
 
 def _identity(match: re.Match[str]) -> Iterator[Requirement]:
-    aspect = "type" if match["check"] == "type_id" else "identity"
+    aspect = "identity" if match["check"] == "obj_id" else "type"
     return _pinned(match["source"], aspect, lambda: int(match["id"]))
 
 

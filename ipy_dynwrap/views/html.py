@@ -9,6 +9,8 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from ipy_dynwrap.guard_kinds import UNKEYED
+
 from . import text, words
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ _ENTRY_HEADS = (
     ("asked for in", _LEFT),
     ("reason", _LEFT),
 )
+_UNKEYED_HEADS = (("what guards look at", _LEFT), ("why it is no key", _LEFT))
 
 
 def table(info: CacheInfo, size: int | None = None) -> str:
@@ -60,7 +63,8 @@ def table(info: CacheInfo, size: int | None = None) -> str:
     Returns
     -------
     str
-        The sums, and a table of the wrappers whose entries unfold. Everything that comes from the user is escaped.
+        The sums, a table of the wrappers whose entries unfold, and what is no part of a key. Everything that comes from
+        the user is escaped.
     """
     if not info.wrappers:
         return f"<p>{escape(text.EMPTY)}</p>"
@@ -80,8 +84,21 @@ def table(info: CacheInfo, size: int | None = None) -> str:
             *rows,
             "</tbody></table></div>",
             f"<p>and {words.count(more, 'more wrapper')}</p>" if more else "",
+            _unkeyed(),
         ]
     )
+
+
+def _unkeyed() -> str:
+    rows = "".join(
+        f'<tr><td style="{_LEFT}">{escape(what)}</td><td style="{_LEFT}">{escape(why)}</td></tr>'
+        for what, why in UNKEYED
+    )
+    return _fold(text.UNKEYED_TITLE, f'<table style="{_TABLE}">{_head(_UNKEYED_HEADS)}<tbody>{rows}</tbody></table>')
+
+
+def _fold(title: str, content: str) -> str:
+    return f'<details><summary style="opacity: 0.65; cursor: pointer">{escape(title)}</summary>{content}</details>'
 
 
 def page(info: CacheInfo, title: str = "ipy_dynwrap: compiled code of this session") -> str:
@@ -126,6 +143,7 @@ def _wrapper(wrapper: WrapperInfo) -> str:
 
 def _details(wrapper: WrapperInfo) -> str:
     facts = [("wrapper", wrapper.name), ("options", wrapper.options), *wrapper.key.items()]
+    facts += [("no key", line) for line in words.retired(wrapper)]
     lines = "".join(
         f"<div><span style='opacity: 0.65'>{_text(name)}</span> <code>{_text(value)}</code></div>"
         for name, value in facts
@@ -135,7 +153,7 @@ def _details(wrapper: WrapperInfo) -> str:
         rows = "".join(f"<tr>{_cells(_entry(entry), _ENTRY_HEADS)}</tr>" for entry in wrapper.entries)
         lines += f'<table style="{_TABLE}; margin-top: 4px">{_head(_ENTRY_HEADS)}<tbody>{rows}</tbody></table>'
     label = words.count(len(wrapper.entries), "entry")
-    return f'<details><summary style="opacity: 0.65; cursor: pointer">{label}</summary>{lines}</details>'
+    return _fold(label, lines)
 
 
 def _entry(entry: EntryInfo) -> list[str]:

@@ -12,6 +12,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from ipy_dynwrap.guard_kinds import UNKEYED
+
 from . import words
 
 if TYPE_CHECKING:
@@ -19,8 +21,9 @@ if TYPE_CHECKING:
 
     from ipy_dynwrap.snapshot import CacheInfo, EntryInfo, WrapperInfo
 
-__all__ = ["EMPTY", "entries", "entry_name", "plain", "render", "short", "table"]
+__all__ = ["EMPTY", "UNKEYED_TITLE", "entries", "entry_name", "plain", "render", "short", "table"]
 
+UNKEYED_TITLE = "Not part of a key"
 EMPTY = "Nothing has been compiled yet. Put %%compile at the top of a cell, and run it."
 
 # A row that takes many lines hides the others.
@@ -115,7 +118,7 @@ def entry_name(entry: EntryInfo) -> str:
 
 
 def render(info: CacheInfo) -> RenderableType:
-    """Return all that `info` holds: the sums, and each wrapper with its key fields and entries."""
+    """Return all that `info` holds: the sums, and each wrapper with its key fields and entries; and what is no key."""
     if not info.wrappers:
         return Text(EMPTY)
     parts: list[RenderableType] = [Text(words.sums(info), "bold"), Text(), _FittingTable(info)]
@@ -128,9 +131,18 @@ def render(info: CacheInfo) -> RenderableType:
         if wrapper.key:
             fields = (f"{words.printable(field)} = {words.printable(value)}" for field, value in wrapper.key.items())
             parts.append(Padding(Text("key: " + ", ".join(fields)), (0, 0, 0, 2)))
+        for line in words.retired(wrapper):
+            parts.append(Padding(Text(f"no key: {words.printable(line)}"), (0, 0, 0, 2)))
         if wrapper.entries:
             parts.append(Padding(entries(wrapper), (0, 0, 0, 2)))
-    return Group(*parts)
+    return Group(*parts, Text(), Text(UNKEYED_TITLE, "bold"), Padding(_unkeyed(), (0, 0, 0, 2)))
+
+
+def _unkeyed() -> Table:
+    result = Table(box=None, show_header=False, pad_edge=False)
+    for what, why in UNKEYED:
+        result.add_row(Text(what), Text(why, "dim"))
+    return result
 
 
 def plain(renderable: RenderableType, width: int | None = None) -> str:

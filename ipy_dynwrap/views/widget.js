@@ -294,8 +294,21 @@ class View {
       node("div", { class: "dw-scroll" }, this.table),
       this.note,
       this.all,
+      this.unkeyed(),
     );
     el.append(this.root);
+  }
+
+  /** What guards look at that is no part of a key: one fold for the whole inspector. */
+  unkeyed() {
+    const { title, rows } = this.model.get("unkeyed");
+    const row = (parts) => node("tr", {}, ...parts.map((part) => node("td", {}, part)));
+    return node(
+      "details",
+      { class: "dw-kinds" },
+      node("summary", {}, title),
+      node("table", {}, node("tbody", {}, ...rows.map(row))),
+    );
   }
 
   update() {

@@ -1,7 +1,8 @@
 """The live inspector.
 
 The kernel decides, the browser draws. One synced trait, `state`, holds the sums and one short row for each wrapper; it
-is kept small because Jupyter saves it in the notebook. Everything else is asked for, by custom messages:
+is kept small because Jupyter saves it in the notebook. Another, `unkeyed`, holds what is no part of a key, in words,
+and never changes. Everything else is asked for, by custom messages:
 
 ====================================  ==================================================================
 from the browser                      answer
@@ -27,6 +28,8 @@ from typing import TYPE_CHECKING, Any
 
 import anywidget
 import traitlets
+
+from ipy_dynwrap.guard_kinds import UNKEYED
 
 from . import html, text, words
 
@@ -62,6 +65,7 @@ class Inspector(anywidget.AnyWidget):
     _esm = _HERE / "widget.js"
     _css = _HERE / "widget.css"
     state = traitlets.Dict().tag(sync=True)
+    unkeyed = traitlets.Dict().tag(sync=True)
 
     def __init__(self, snapshot: Callable[[], CacheInfo], reset: Callable[[str], None], feed: Feed) -> None:
         self._snapshot = snapshot
@@ -70,7 +74,8 @@ class Inspector(anywidget.AnyWidget):
         self._views = 0
         self._guard = threading.Lock()
         self._context = contextvars.copy_context()
-        super().__init__(state=self._look())
+        unkeyed = {"title": text.UNKEYED_TITLE, "rows": [list(row) for row in UNKEYED]}
+        super().__init__(state=self._look(), unkeyed=unkeyed)
         self.on_msg(self._answer)
         feed.add(self.refresh)
 
@@ -181,7 +186,10 @@ def _row(wrapper: WrapperInfo) -> dict[str, Any]:
 def _details(wrapper: WrapperInfo) -> dict[str, Any]:
     facts = {"wrapper": wrapper.name, "options": wrapper.options, **wrapper.key}
     return {
-        "facts": [[name, value] for name, value in facts.items() if value],
+        "facts": [
+            *([name, value] for name, value in facts.items() if value),
+            *(["no key", line] for line in words.retired(wrapper)),
+        ],
         "breaks": wrapper.graph_breaks,
         "entries": [
             {

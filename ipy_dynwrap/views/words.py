@@ -19,6 +19,7 @@ __all__ = [
     "label",
     "place",
     "printable",
+    "retired",
     "summary",
     "sums",
 ]
@@ -75,6 +76,11 @@ def place(entry: EntryInfo) -> str:
 def key(wrapper: WrapperInfo) -> str:
     """Return the key fields and values that lead to `wrapper`: what tells it from others of the same target."""
     return printable(", ".join(f"{field} = {value}" for field, value in wrapper.key.items()))
+
+
+def retired(wrapper: WrapperInfo) -> list[str]:
+    """Return what was in the key of `wrapper` and is in it no more, each with its reason."""
+    return [f"{field} {why}" for field, why in wrapper.retired.items()]
 
 
 def label(wrapper: WrapperInfo) -> str:

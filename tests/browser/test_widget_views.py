@@ -71,6 +71,18 @@ def test_it_fills_sorts_filters_and_unfolds_by_keyboard(shown):
     assert shown.errors == []
 
 
+def test_what_is_no_part_of_a_key_unfolds_by_keyboard(shown):
+    page = shown.page
+    assert not page.is_visible(".dw-kinds td")
+    page.focus(".dw-kinds summary")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".dw-kinds td")
+    assert "a relation between values" in page.inner_text(".dw-kinds")
+    page.evaluate("document.querySelector('.dynwrap').style.width = '380px'")
+    assert page.evaluate("(e => e.scrollWidth <= e.clientWidth)(document.querySelector('.dynwrap'))")
+    assert shown.errors == []
+
+
 def test_a_thousand_wrappers_keep_the_page_quick(shown):
     page = shown.page
     shown.run(2)

@@ -20,6 +20,8 @@ import torch._dynamo
 from torch import nn
 from torch._dynamo.utils import counters, graph_break_reasons
 
+from ipy_dynwrap.guard_kinds import KINDS
+
 DYNAMO = Path(importlib.util.find_spec("ipy_dynwrap").origin).with_name("dynamo.py")
 
 X = torch.ones(3)
@@ -37,6 +39,7 @@ NAMES = {
     "torch._C._functorch.peek_interpreter_stack": "whether a torch.func transform is on",
     "torch._C._get_tracing_state": "whether torch.jit.trace is on",
     "torch._dynamo.backends.registry.list_backends": "the names of backends",
+    "torch._dynamo.bytecode_transformation._cached_cleaned_instructions.cache_clear": "forgetting code that is gone",
     "torch._dynamo.config": "the limits",
     "torch._dynamo.config._config": "which settings this thread has made itself",
     "torch._dynamo.config._make_closure_patcher": "settings for one compilation",
@@ -55,7 +58,9 @@ NAMES = {
     "torch._dynamo.exc.Unsupported": "what the user asked for",
     "torch._dynamo.exc.UserError": "what the user asked for",
     "torch._dynamo.external_utils.wrap_inline": "what is already compiled",
+    "torch._dynamo.guards.DeletedGuardManagerWrapper": "which entries are for objects that are gone",
     "torch._dynamo.guards.GuardBuilder.ID_MATCH": "a guard on what torch does not guard",
+    "torch._dynamo.guards.code_framelocals_names_reversed_cached.cache_clear": "forgetting code that is gone",
     "torch._dynamo.guards.get_and_maybe_log_recompilation_reasons": "why an entry does not fit",
     "torch._dynamo.exc.unimplemented": "a graph break of our own",
     "torch._dynamo.pgo.CodeId.make": "what is known of the sizes of a function's arguments",
@@ -370,3 +375,12 @@ def test_torch_is_where_its_file_names_say():
     from torch._subclasses import fake_tensor
 
     moved(fake_tensor.log.name == "torch._subclasses.fake_tensor", "the logger of fake tensors has another name")
+
+
+def test_each_kind_of_guard_is_in_the_table():
+    # Read here without `dynamo.guard_kinds`, which may not import if torch has moved something else.
+    builder = found("torch._dynamo.guards.GuardBuilder")
+    made = {name for name, each in vars(builder).items() if name.isupper() and inspect.isfunction(each)}
+    told = {name for kind in KINDS for name in kind.torch}
+    moved(made <= told, f"ipy_dynwrap.guard_kinds does not say what {sorted(made - told)} is in a key")
+    moved(told <= made, f"GuardBuilder has no {sorted(told - made)}, which ipy_dynwrap.guard_kinds names")

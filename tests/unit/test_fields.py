@@ -55,6 +55,7 @@ PINNED = {
     "___check_type_id(L['target']._modules['inner'], 94159122866432), type=<class 'torch.nn.GELU'>": {
         Field("target._modules['inner']", "type"): 94159122866432
     },
+    "___check_fake_script_type(L['target'].queue, 12), type=<class 'x.Queue'>": {Field("target.queue", "type"): 12},
     "___check_type_id(type(L['target']).__dict__['k'], 12), type=<class 'int'>": {
         Field("type(target).__dict__['k']", "type"): 12
     },

@@ -11,6 +11,7 @@ from rich.console import Console
 
 import ipy_dynwrap
 from ipy_dynwrap.events import CompileFinished, CompileStarted, Log
+from ipy_dynwrap.guard_kinds import UNKEYED
 from ipy_dynwrap.snapshot import CacheInfo, EntryInfo, WrapperInfo
 from ipy_dynwrap.views import html, text
 from ipy_dynwrap.views.feed import Feed
@@ -129,9 +130,20 @@ def test_html_of_an_empty_cache_says_what_to_do():
 
 def test_html_limits_its_rows_and_says_so():
     outline = Outline(html.table(cache(*map(wrapper, range(30))), size=20_000))
-    shown = outline.tags.count("details")
+    shown = outline.tags.count("details") - 1  # what is no part of a key
     assert 0 < shown < 30
     assert f"and {30 - shown} more wrappers" in outline.words
+
+
+@pytest.mark.parametrize("view", [html.table, lambda info: text.plain(text.render(info), width=400)])
+def test_what_is_no_part_of_a_key_is_shown_with_its_reason(view):
+    retired = wrapper(retired={f"self.step{MARKUP}": "took more than 8 values on one object"})
+    shown = view(cache(retired, wrapper(1)))
+    words = " ".join(Outline(shown).words) if "<details" in shown else shown
+    assert words.count("took more than 8 values on one object") == 1
+    assert f"self.step{MARKUP} took more than" in words
+    assert words.count(text.UNKEYED_TITLE) == 1
+    assert all(what in words and why in words for what, why in UNKEYED)
 
 
 def test_a_page_is_complete_and_needs_nothing_else():
@@ -188,7 +200,8 @@ def test_the_bundle_is_of_use_without_a_kernel(inspect):
 
 
 def test_the_browser_gets_what_it_asks_for(inspect):
-    inspector = inspect(lambda: cache(wrapper(), wrapper(1), wrapper(2)))
+    retired = {"self.step": "took more than 8 values on one object"}
+    inspector = inspect(lambda: cache(wrapper(), wrapper(1), wrapper(2, retired=retired)))
     sent = []
     inspector.send = sent.append
     for message in ({"op": "rows", "from": 1}, {"op": "details", "name": "net_2"}, {"op": "details", "name": "gone"}):
@@ -197,7 +210,14 @@ def test_the_browser_gets_what_it_asks_for(inspect):
     assert [row["name"] for row in rows["rows"]] == ["net_1", "net_2"]
     assert [entry["place"] for entry in details["details"]["entries"]] == ["cell 2, line 7", "line 9"]
     assert ["self.mode", "'a'"] in details["details"]["facts"]
+    assert ["no key", "self.step took more than 8 values on one object"] in details["details"]["facts"]
     assert gone == {"op": "details", "name": "gone", "details": None}
+
+
+def test_the_browser_has_what_is_no_part_of_a_key(inspect):
+    unkeyed = inspect(lambda: EMPTY).unkeyed
+    assert unkeyed["title"] == text.UNKEYED_TITLE
+    assert [tuple(row) for row in unkeyed["rows"]] == list(UNKEYED)
 
 
 @pytest.mark.parametrize(
