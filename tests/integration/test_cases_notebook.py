@@ -266,8 +266,10 @@ def test_27_an_edited_helper_is_seen(notebook, counter):
     assert counter.graphs == counter.runs
 
 
-@pytest.mark.xfail(reason="each version of a helper takes a place under recompile_limit, also those that are gone")
-def test_27_an_edited_helper_never_runs_eager(notebook, counter):
+def test_27_an_edited_helper_never_runs_eager(notebook, counter, request):
+    if notebook.magic:
+        why = "torch keeps the code of the cell that it compiled in, and with it the helper, whose entries then count"
+        request.applymarker(pytest.mark.xfail(reason=why))
     edit_a_helper(notebook)
     assert counter.runs == 13
 
