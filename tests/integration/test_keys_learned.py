@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import collections
+import dataclasses
+import enum
+import functools
 import gc
 import itertools
+import types
 import weakref
+from typing import NamedTuple
 
 import pytest
 import torch
 import torch._dynamo
 import torch._dynamo.config
 from torch import nn
+from torch._dynamo.testing import CompileCounter
 
 import ipy_dynwrap
 from ipy_dynwrap import dynamo, state
@@ -414,6 +421,180 @@ def test_a_field_that_becomes_a_property_is_not_touched(way):
     ran.clear()
     assert torch.equal(call(settle, Computing(), X), eager)
     assert len(ran) <= 1
+
+
+# Every kind of guard that pins something
+
+
+class Holder(nn.Module):
+    def __init__(self, held, use):
+        super().__init__()
+        self.held, self.use = held, use
+
+    def forward(self, x):
+        return self.use(self.held, x)
+
+
+class Colour(enum.Enum):
+    RED, ORANGE, YELLOW, GREEN, BLUE, VIOLET = range(6)
+
+
+class Whole(int):
+    pass
+
+
+class Row(list):
+    pass
+
+
+class Pair(NamedTuple):
+    left: int
+    right: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    k: int
+
+
+class Scale:
+    def __init__(self, k):
+        self.k = k
+
+    def apply(self, x):
+        return x * self.k
+
+
+def scale(k, x):
+    return x * k
+
+
+def pointing(i):
+    KEPT.append(Scale(i))
+    return weakref.ref(KEPT[-1])
+
+
+KEPT = []
+LETTERS = "abcdef"
+DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.bool]
+
+
+def chosen(held, x):
+    return x * sum(j for j in range(6) if j in held)
+
+
+def lettered(held, x):
+    return x * sum(j for j in range(6) if LETTERS[j] in held)
+
+
+def first_key(held, x):
+    return x * ord(next(iter(held)))
+
+
+HELD = {
+    "a long text": (lambda i: "# 'a\" text  # " * 500 + LETTERS[i], lambda held, x: x * ord(held[-1])),
+    "a text that looks like a comment": (lambda i: "a  # " + LETTERS[i], lambda held, x: x * ord(held[-1])),
+    "a complex number": (lambda i: complex(i, 1), lambda held, x: x * held),
+    "nan or a number": (lambda i: float(i or "nan"), lambda held, x: x * held),
+    "bytes": (lambda i: LETTERS[i].encode(), lambda held, x: x * held[0]),
+    "a tuple": (lambda i: (1, (i, None)), lambda held, x: x * held[1][0]),
+    "a list": (lambda i: [[1], [i]], lambda held, x: x * held[1][0]),
+    "a set": (lambda i: {i, "a"}, lambda held, x: x * len(held | {"b"})),
+    "a set's members": (lambda i: {i}, chosen),
+    "a frozen set's members": (lambda i: frozenset({i}), chosen),
+    "a set of functions": (
+        lambda i: {(torch.sin, torch.cos, torch.exp, torch.tanh)[i % 4]},
+        lambda held, x: next(iter(held))(x),
+    ),
+    "a range": (lambda i: range(i + 1), lambda held, x: x * len(held)),
+    "a slice": (lambda i: slice(0, 4, i + 1), lambda held, x: x[held]),
+    "a size": (lambda i: torch.Size([1, i]), lambda held, x: x * held[1]),
+    "a dtype": (lambda i: DTYPES[i], lambda held, x: x.to(held)),
+    "a device": (lambda i: torch.device("meta", i), lambda held, x: x * held.index),
+    "an enum": (lambda i: list(Colour)[i], lambda held, x: x * held.value),
+    "a subclass of int": (Whole, lambda held, x: x * held),
+    "a subclass of list": (lambda i: Row([1, i]), lambda held, x: x * held[1]),
+    "a named tuple": (lambda i: Pair(1, i), lambda held, x: x * held.right),
+    "a dataclass": (Frozen, lambda held, x: x * held.k),
+    "a deque": (lambda i: collections.deque([i]), lambda held, x: x * held[0]),
+    "an item of a dictionary": (lambda i: {"k": {"j": i}}, lambda held, x: x * held["k"]["j"]),
+    "an item of a Counter": (lambda i: collections.Counter(k=i), lambda held, x: x * held["k"]),
+    "the first key of a dictionary": (lambda i: {LETTERS[i]: 1}, first_key),
+    "the first key of an OrderedDict": (lambda i: collections.OrderedDict({LETTERS[i]: 1}), first_key),
+    "a tuple as a key": (lambda i: {(1, i): 1}, lambda held, x: x * next(iter(held))[1]),
+    "whether a dictionary has a key": (lambda i: {LETTERS[i]: 1}, lettered),
+    "the keys of a mapping proxy": (lambda i: types.MappingProxyType({LETTERS[i]: 1}), lettered),
+    "a view of keys": (lambda i: {LETTERS[i]: 1}.keys(), first_key),
+    "whether there is an attribute": (
+        lambda i: types.SimpleNamespace(**{LETTERS[i]: 1}),
+        lambda held, x: x * sum(j for j in range(6) if getattr(held, LETTERS[j], None) is not None),
+    ),
+    "a weak reference": (pointing, lambda held, x: x * held().k),
+    "a bound method": (lambda i: Scale(i).apply, lambda held, x: held(x)),
+    "a method type": (lambda i: types.MethodType(scale, i), lambda held, x: held(x)),
+    "a partial": (lambda i: functools.partial(scale, i), lambda held, x: held(x)),
+    "a tensor's dtype": (lambda i: torch.ones(4).to(DTYPES[i]), lambda held, x: x * held),
+    "a tensor's rank": (lambda i: torch.ones((1,) * i), lambda held, x: x * held.dim()),
+}
+
+WITHOUT_TEXT = {
+    "the number of modules": (
+        lambda i: nn.ModuleList([nn.Sigmoid()] * i),
+        lambda held, x: functools.reduce(lambda value, module: module(value), held, x) * 2,
+    ),
+    "the items of a dictionary": (
+        lambda i: {LETTERS[j]: j for j in range(i)},
+        lambda held, x: x * sum(value for _, value in held.items()),
+    ),
+    "names of keywords": (
+        lambda i: functools.partial(lambda x, **more: first_key(more, x), **{LETTERS[i]: 1}),
+        lambda held, x: held(x),
+    ),
+}
+
+
+def unlimited(targets):
+    """Return how many graphs torch makes where nothing limits it."""
+    counter = CompileCounter()
+    limits = {"recompile_limit": 10**6, "accumulated_recompile_limit": 10**6, "skip_nnmodule_hook_guards": False}
+    with torch._dynamo.config.patch(**limits):
+        call = torch.compile(lambda target, x: target(x), backend=counter)
+        for target in targets:
+            call(target, X)
+    torch._dynamo.reset()
+    return counter.frame_count
+
+
+def counts_as_torch_does(make, use, counter):
+    different = [Holder(make(i), use) for i in range(6)]
+    equal = [Holder(make(5), use) for _ in range(6)]
+    expected = unlimited(different), unlimited(equal)
+    for targets, graphs in zip((different, equal), expected, strict=True):
+        ipy_dynwrap.reset()
+        torch._dynamo.reset()
+        before = counter.graphs
+        for target in targets * 2:
+            # More targets than a wrapper may have entries. In a region, since a new `compile` is not bound to a limit
+            # that an old one met.
+            with (
+                torch._dynamo.config.patch(recompile_limit=3),
+                ipy_dynwrap.region(backend=counter, include=(__name__,)),
+            ):
+                answer = target(X)
+            torch.testing.assert_close(answer, target(X), equal_nan=True)
+        assert counter.graphs - before == graphs
+        assert info().eager_calls == 0
+
+
+@pytest.mark.parametrize("held", HELD)
+def test_each_kind_of_guard_is_understood(held, counter):
+    counts_as_torch_does(*HELD[held], counter)
+
+
+@pytest.mark.xfail(strict=True, reason="torch's guards have no text for these")
+@pytest.mark.parametrize("held", WITHOUT_TEXT)
+def test_pins_without_a_text(held, counter):
+    counts_as_torch_does(*WITHOUT_TEXT[held], counter)
 
 
 # Options
