@@ -94,3 +94,82 @@ def test_modes_after_an_error(way, function, dtype, grad):
         after = modes()
     torch.set_grad_enabled(True)
     assert after == before
+
+
+# What torch does not guard, found by trying what the random notebooks do not: plain `torch.compile` without a limit and
+# with hook guards, gives the same wrong answers. The steps are: what is defined, and what is changed between two calls.
+TORCHS_OWN = {
+    "a global that shadows a builtin": (
+        "def f(x):\n    return x * len(WORDS)",
+        "def len(value):\n    return 7",
+    ),
+    "an attribute that __getattr__ gave before it was set": (
+        (
+            "class Lenient:\n    def __getattr__(self, name):\n        return 2\n"
+            "lenient = Lenient()\ndef f(x):\n    return x * lenient.gain"
+        ),
+        "lenient.gain = 9",
+    ),
+    "an attribute that a module's __getattr__ gave before it was set": (
+        (
+            "class Lenient(nn.Module):\n    def __getattr__(self, name):\n"
+            "        return 2 if name == 'gain' else super().__getattr__(name)\n"
+            "lenient = Lenient()\ndef f(x):\n    return x * lenient.gain"
+        ),
+        "lenient.gain = 9",
+    ),
+    "an environment variable": (
+        (
+            "import os\nos.environ.pop('GAIN_OF_A_TEST', None)\n"
+            "def f(x):\n    return x * int(os.environ.get('GAIN_OF_A_TEST', '3'))"
+        ),
+        "os.environ['GAIN_OF_A_TEST'] = '5'",
+    ),
+    "the order of an OrderedDict": (
+        (
+            "import collections\ntable = collections.OrderedDict(a=1, b=2)\n"
+            "def f(x):\n    for value in table.values():\n        x = x * 2 + value\n    return x"
+        ),
+        "table.move_to_end('a')",
+    ),
+    "what a deque holds": (
+        (
+            "import collections\nqueue = collections.deque([1, 2], maxlen=3)\n"
+            "def f(x):\n    queue.append(x.shape[0])\n    return x * sum(queue)"
+        ),
+        "queue.rotate(1)",
+    ),
+    "a class that is registered with an abstract one": (
+        (
+            "import abc\nclass Abstract(abc.ABC):\n    pass\n"
+            "def f(x):\n    return x * 2 if isinstance(config, Abstract) else x * 3"
+        ),
+        "Abstract.register(Config)",
+    ),
+    "a method that makes an object false": (
+        "class Thing:\n    pass\nthing = Thing()\ndef f(x):\n    return x * 2 if thing else x",
+        "Thing.__len__ = lambda self: 0",
+    ),
+    "a random number generator of one's own": (
+        "import random\ngenerator = random.Random(3)\ndef f(x):\n    return x * generator.random()",
+        "pass",
+    ),
+}
+
+
+@fails(reason="torch's own: it does not guard this")
+@pytest.mark.parametrize("program", TORCHS_OWN)
+def test_what_torch_does_not_guard(check, monkeypatch, program):
+    monkeypatch.setenv("GAIN_OF_A_TEST", "")  # to be put back
+    define, change = TORCHS_OWN[program]
+    check(define, Call("f"), change, Call("f"))
+
+
+@fails(reason="torch's own: a view of another input is taken for an input of its own")
+def test_an_input_that_is_a_view_of_another(check):
+    check(
+        "def f(first, second):\n    first.add_(1)\n    return first + second",
+        Call("f", "x, y", backend="aot_eager"),
+        Call("f", "x, x", backend="aot_eager"),
+        Call("f", "x, x[:]", backend="aot_eager"),
+    )
