@@ -4,11 +4,14 @@
 #   VENV=.venv          where the environment lies
 #   PYTEST_ARGS=...     more arguments for pytest
 #   BROWSER=no          leave the browser tests out
+#   TORCH_TESTS=...     files or folders of PyTorch's test/dynamo, for test-stand-in
 
 PYTHON ?= python3
 VENV ?= .venv
 PYTEST_ARGS ?=
 BROWSER ?= yes
+TORCH_TESTS ?=
+STAND_IN_ARGS ?=
 
 BIN := $(VENV)/bin
 # The constraints name the tested torch; without them pip would take its newest release, several GB on Linux.
@@ -33,10 +36,10 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-native test-random browser lint format bench wheel clean
+.PHONY: help demo test test-native test-random test-stand-in browser lint format bench wheel clean
 
 help: ## Say what can be made
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-13s %s\n", $$1, $$2 }'
 
 # One stamp for the environment and the build: the second `make test` starts at once.
 $(INSTALLED): pyproject.toml constraints.txt CMakeLists.txt $(NATIVE)
@@ -57,6 +60,10 @@ test-native: $(INSTALLED) ## Run the tests of the frame hook alone
 
 test-random: $(INSTALLED) ## Compare random programs with eager, and count their compilations, for hours
 	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest tests/random --timeout=0 $(PYTEST_ARGS)
+
+test-stand-in: $(INSTALLED) ## Run Dynamo's own tests, TORCH_TESTS=FOLDER, with torch.compile and with ours in its place
+	@test -n "$(TORCH_TESTS)" || { echo "Say where they are: TORCH_TESTS=pytorch/test/dynamo, of the installed release."; exit 1; }
+	@$(BIN)/python tools/stand_in.py $(STAND_IN_ARGS) $(TORCH_TESTS)
 
 browser: $(INSTALLED)
 	@$(BIN)/python tools/browser.py

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, overload
 from . import dynamo
 from .compiled_module import Compiled, compiled_module
 from .handle import Handle
-from .options import Options
+from .options import Options, OptionsError
 from .wrappers import parameters
 
 __all__ = ["compile", "original"]
@@ -51,13 +51,13 @@ def compile(  # noqa: A001 - the same
     -------
     callable
         For a module, an object that behaves as the module does; the module itself stays eager when it is called. For a
-        class, the class, whose instances are compiled when they are called. For an ``async`` function, itself.
-        Otherwise a function with the target's signature.
+        class, the class, whose instances are compiled when they are called. For an ``async`` or a generator function,
+        itself. Otherwise a function with the target's signature.
 
     Raises
     ------
     OptionsError
-        For an option that cannot be obeyed.
+        For an option that cannot be obeyed, ``fullgraph`` for a generator function among them.
     """
     if target is None:
         return functools.partial(compile, include=include, **torch_compile_options)
@@ -71,6 +71,10 @@ def compile(  # noqa: A001 - the same
         raise TypeError(f"compile takes a callable, not {type(target).__name__}")
     if inspect.iscoroutinefunction(target) or inspect.isasyncgenfunction(target):
         return target  # torch compiles no coroutine; traced through a wrapper it would run at once
+    if inspect.isgeneratorfunction(target):
+        if options.fullgraph:
+            raise OptionsError(f"torch compiles no generator such as {target.__qualname__}; leave out fullgraph")
+        return target  # the same; one without an end would never come back
     _keep_dynamo_out()
     handle = Handle(options, (include,) if isinstance(include, str) else tuple(include))
     if dynamo.is_module(target):
