@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from hypothesis import HealthCheck, Phase, settings
 
@@ -20,6 +21,12 @@ settings.register_profile(
 settings.register_profile("nightly", max_examples=200, stateful_step_count=50, **COMMON)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "small")
 settings.load_profile(PROFILE)
+
+
+def pytest_terminal_summary(terminalreporter):
+    machine = sys.modules.get("machine")
+    if machine is not None and machine.Twins.taken:
+        terminalreporter.write_line(f"{machine.Twins.taken:,} steps taken in twin notebooks")
 
 
 def pytest_collection_modifyitems(config, items):

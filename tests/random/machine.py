@@ -40,6 +40,7 @@ class Notebook:
         self.names["compiled"] = how_to_compile
         self.hooks_of_all = [dict(hooks) for hooks in global_hooks()]
         self.cells = 0
+        self.modes = {}
         sys.modules[name] = self.module
         torch.manual_seed(0)
         random.seed(0)
@@ -146,6 +147,8 @@ class Twins:
         Whether `torch.compile` takes the place of the project, to tell whose mistake it is.
     """
 
+    taken = 0  # steps, by all of them
+
     def __init__(self, *, torch_alone: bool = False):
         self.torch_alone = torch_alone
         ipy_dynwrap.reset()
@@ -173,9 +176,10 @@ class Twins:
         """Take steps: cells, and calls, after each of which the notebooks must agree."""
         for step in steps:
             self.steps.append(step)
+            Twins.taken += 1
             both = (self.eager, self.compiled)
             outcomes = [self._outcome(notebook, step) for notebook in both]
-            found = difference(*outcomes, "outcome")
+            found = difference(*outcomes, "outcome") or difference(self.eager.modes, self.compiled.modes, "modes")
             if found is None:
                 found = difference(*(state(notebook.names) for notebook in both), "state")
                 if found is not None and isinstance(outcomes[0], RuntimeError):
@@ -196,8 +200,7 @@ class Twins:
         except Exception as error:  # noqa: BLE001 - an error is an outcome, to be compared
             return error
         finally:
-            left = {"grad": torch.is_grad_enabled(), "autocast": torch.is_autocast_enabled("cpu")}
-            notebook.names["modes_left_on"] = left
+            notebook.modes = {"grad": torch.is_grad_enabled(), "autocast": torch.is_autocast_enabled("cpu")}
             torch.set_grad_enabled(True)
             torch.set_autocast_enabled("cpu", False)
 
