@@ -53,6 +53,7 @@ TARGETS = st.one_of(
             "gathered": ["x", "x, 2", "x, n=0"],
             "changed": ["x, []", "x, WORDS", "x=x, into=plan.names"],
             "itself": ["x", "y"],
+            "cubed": ["x"],
             "bump": ["x"],
             "noise": ["x"],
             "careful": ["leaf, x", "picky, x", "root, x", "Refusing(2), x"],

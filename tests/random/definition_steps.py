@@ -59,6 +59,8 @@ methods_of_root = st.one_of(
     text("def encode(self, x):\n    return self.first(x) + <n>\nRoot.encode = encode", n=SMALL),
     text("def __call__(self, x):\n    return self.function(x) + <n>\nStrategy.__call__ = __call__", n=SMALL),
     text("def act(self, x, n=1):\n    return self.function(x) * n * <n>\nStrategy.act = act", n=SMALL),
+    text("Cubed.backward = staticmethod(lambda ctx, grad: grad * <n>)", n=SMALL),
+    text("Cubed.forward = staticmethod(lambda ctx, x: ctx.save_for_backward(x) or x * <n>)", n=SMALL),
     text("Root.scaled = classmethod(lambda cls, x: x - <n>)", n=SMALL),
     text("def scale(self, x):\n    return x + <n>\nConfig.scale = scale", n=SMALL),
     text("<leaf>.mix = lambda x: x - <n>", leaf=LEAVES | ROOTS, n=SMALL),

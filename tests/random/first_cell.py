@@ -3,6 +3,7 @@
 Each notebook runs the text of this file in a namespace of its own.
 """
 
+import contextlib
 import copy  # noqa: F401 - for later cells
 import dataclasses
 import enum
@@ -271,6 +272,17 @@ class Strategy:
     halved = functools.partialmethod(act, n=0.5)
 
 
+class Cubed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 3 * ctx.saved_tensors[0] ** 2
+
+
 class Doubled(nn.Module):
     def forward(self, weight):
         return weight * 2
@@ -332,6 +344,18 @@ def changed(x, into):
     with torch.no_grad():
         y.add_(1)  # noqa: F821 - each call sets the inputs x and y
     return x * len(into)
+
+
+@contextlib.contextmanager
+def logged(word):
+    log.append(f"in {word}")
+    yield len(word)
+    log.append(f"out {word}")
+
+
+def cubed(x):
+    with logged(TABLE["mode"]) as factor:
+        return Cubed.apply(x) * factor
 
 
 def itself(x):

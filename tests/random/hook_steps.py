@@ -47,6 +47,18 @@ def hook(module, grad_out):
     log.append('backward pre <n>')
     return tuple(None if each is None else each * <n> for each in grad_out)
 """
+ONCE = """
+def hook(module, args, output=None):
+    log.append('once <n>')
+    handles['<name>'].remove()
+"""
+ADDING = """
+def added(module, args, output=None):
+    log.append('added <n>')
+def hook(module, args, output=None):
+    module.register_forward_hook(added)
+    handles['<name>'].remove()
+"""
 LOOKING = """
 def hook(module, *grads):
     log.append(f'looking {type(module).__name__} <n>')
@@ -73,6 +85,9 @@ hooks = st.one_of(
     on_module(FORWARD_WITH_KWARGS, "register_forward_hook(hook, with_kwargs=True, prepend=<p>, always_call=<a>)"),
     on_module(PRE, "register_forward_pre_hook(hook, prepend=<p>)"),
     on_module(PRE_WITH_KWARGS, "register_forward_pre_hook(hook, with_kwargs=True, prepend=<p>)"),
+    on_module(ONCE, "register_forward_hook(hook, prepend=<p>)"),
+    on_module(ONCE, "register_forward_pre_hook(hook, prepend=<p>)"),
+    on_module(ADDING, "register_forward_hook(hook)"),
     on_module(RAISING, "register_forward_hook(hook, always_call=<a>)"),
     on_module(RAISING, "register_forward_pre_hook(hook)"),
     text(
@@ -89,6 +104,7 @@ hooks = st.one_of(
     text("handles['<name>'] = <module>.register_forward_hook(shelf['<again>'])", module=MODULES, name=NAME, again=NAME),
     text("handles['<name>'].remove()", name=NAME),
     text("shelf['<name>'].value = <n>", name=NAME, n=SMALL),
+    text("Hook.__call__ = lambda self, module, args, output=None: log.append(f'{self.name} <n>')", n=SMALL),
     text("shelf['<name>'].__code__ = (lambda *args: None).__code__", name=NAME),
     text("<module>.<which>.clear()", module=MODULES, which=pick(["_forward_hooks", "_forward_pre_hooks"])),
 )
