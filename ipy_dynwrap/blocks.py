@@ -140,6 +140,7 @@ def _libraries() -> tuple[str, ...]:
 def show_summary() -> None:
     """Show what happened in the regions of the cell that has ended; for IPython's event ``post_execute``."""
     reports, _here.reports = _here.reports, []
+    state.session.cells += 1
     # Each cell comes here, a silent one too, whose end nobody hears of: what it left is not the next one's.
     _here.idle = False
     if reports:

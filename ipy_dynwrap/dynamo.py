@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import gc
 import inspect
 import logging
 import re
@@ -43,15 +44,21 @@ from torch._C._dynamo.eval_frame import _FrameAction as FrameAction
 from torch._C._dynamo.eval_frame import _FrameExecStrategy as FrameExecStrategy
 from torch._C._dynamo.eval_frame import reset_code as _reset_code
 from torch._dynamo import config, convert_frame, eval_frame, exc, trace_rules
+from torch._dynamo.bytecode_transformation import _cached_cleaned_instructions
 from torch._dynamo.eval_frame import OptimizedModule, innermost_backend, innermost_fn, set_eval_frame
 from torch._dynamo.external_utils import wrap_inline
-from torch._dynamo.guards import GuardBuilder, get_and_maybe_log_recompilation_reasons
+from torch._dynamo.guards import (
+    DeletedGuardManagerWrapper,
+    GuardBuilder,
+    code_framelocals_names_reversed_cached,
+    get_and_maybe_log_recompilation_reasons,
+)
 from torch._dynamo.pgo import CodeId, FrameStateSizeEntry, auto_dynamic, auto_unset, get_code_state
 from torch._dynamo.resume_execution import TORCH_DYNAMO_RESUME_IN_PREFIX
 from torch._dynamo.source import DictGetItemSource, GlobalSource
 from torch._dynamo.symbolic_convert import InliningInstructionTranslator, _import_module
 from torch._dynamo.types import ConvertFrameReturn
-from torch._dynamo.utils import counters, graph_break_reasons
+from torch._dynamo.utils import counters, get_metrics_context, graph_break_reasons
 from torch._dynamo.variables.builder import VariableBuilder
 from torch.nn.modules import module
 from torch.nn.modules.lazy import LazyModuleMixin
@@ -361,21 +368,21 @@ _is_grad_enabled = torch.is_grad_enabled
 _into_autocast, _out_of_autocast = torch.autocast_increment_nesting, torch.autocast_decrement_nesting
 
 
-def modes() -> tuple[bool, int]:
+def modes_on() -> tuple[bool, int]:
     """Return what a graph may leave changed on this thread when it raises: grad mode, and how many autocasts are on."""
     _into_autocast()
     return _is_grad_enabled(), _out_of_autocast()
 
 
 def set_back(before: tuple[bool, int]) -> None:
-    """Set back what `modes` returned: a graph that raises never comes to where it would leave what it has entered.
+    """Set back what `modes_on` returned: a graph that raises never comes to where it would leave what it has entered.
 
     That is right for context managers. It takes back a plain ``torch.set_grad_enabled(...)`` as well, if something
     raises after it in the same compiled function.
     """
     grad, nested = before
     torch.set_grad_enabled(grad)
-    while modes()[1] > nested:
+    while modes_on()[1] > nested:
         if torch.autocast_decrement_nesting() == 0:
             torch.clear_autocast_cache()
 
@@ -400,6 +407,24 @@ def may_run_eager(error: BaseException) -> bool:
 def reset_code(code: CodeType) -> None:
     """Drop every entry of `code`, and let it be compiled again."""
     _reset_code(code)
+
+
+def entries_gone(code: CodeType, limit: int) -> int:
+    """Return how many entries of `code`, in this thread's region, are for objects that are gone.
+
+    Nothing can reach such an entry any more, and torch counts it for its limits none the less. Where it would reach
+    `limit`, garbage is collected first: what a cell has defined again may be part of a cycle.
+    """
+    entries = _get_cache_entries_for_region(code, get_eval_frame_isolate_recompiles_id())
+    if len(entries) - sum(map(_is_gone, entries)) >= limit:
+        for remembered in (_cached_cleaned_instructions, code_framelocals_names_reversed_cached):
+            remembered.cache_clear()  # they keep the code of functions that are gone
+        gc.collect()
+    return sum(map(_is_gone, entries))
+
+
+def _is_gone(entry: Any) -> bool:
+    return isinstance(entry.guard_manager, DeletedGuardManagerWrapper)
 
 
 def compile_no_more(code: CodeType) -> None:
@@ -460,10 +485,11 @@ class Outcome:
 class Observer(Protocol):
     """Who is told of each compilation, on the thread that compiles."""
 
-    def started(self, frame: Frame, compile_id: str, raw_reasons: Callable[[], list[str]]) -> None:
+    def started(self, frame: Frame, compile_id: str, raw_reasons: Callable[[], list[str]]) -> int:
         """Hear that `frame` will be compiled; `raw_reasons` gives for each existing entry why it did not fit.
 
-        What it raises comes out of the call that was to be compiled, of which nothing has run.
+        Returns how many of its entries shall not count for the limits. What it raises comes out of the call that was to
+        be compiled, of which nothing has run.
         """
 
     def tells_the_user(self) -> bool:
@@ -545,12 +571,13 @@ class _Observed:
         if trace_rules.check(frame.f_code, frame=frame):
             return self._inner(frame, entry, frame_state)  # torch's own code: nothing to tell anybody
         observer = self._observer
-        with _settings():
-            observer.started(
+        with _settings(), contextlib.ExitStack() as for_this_frame:
+            uncounted = observer.started(
                 Frame(frame.f_code, frame.f_locals, frame.f_globals, frame.closure or ()),
                 _next_compile_id(frame_state),
                 functools.partial(_recompile_reasons, frame, self._inner),
             )
+            for_this_frame.enter_context(_limits_raised(uncounted))
             graphs, breaks = counters["stats"]["unique_graphs"], len(graph_break_reasons)
             classes: set[type] = set()
             error: BaseException | None = None
@@ -565,6 +592,8 @@ class _Observed:
                     result = self._inner(frame, entry, frame_state)
             except BaseException as caught:  # noqa: BLE001 - raised again below
                 error = caught
+            finally:
+                _forget_stacks()
             met = tuple(map(_as_break, graph_break_reasons[breaks:]))
             entry_made = result.guarded_code if result is not None else None
             code, guards = (entry_made.code, entry_made.guard_manager) if entry_made is not None else (None, None)
@@ -589,6 +618,16 @@ class _Observed:
             raise error
         finally:
             del error
+
+
+def _forget_stacks() -> None:
+    """Let torch forget where its metrics were written: it keeps the code of every frame on the stack, and for good.
+
+    The code of a cell holds that of the functions which the cell defines, and an entry is for one of those.
+    """
+    metrics = get_metrics_context()
+    if not metrics.in_progress():
+        metrics._edits.clear()
 
 
 def _take_down(callback: Any) -> None:
@@ -706,6 +745,16 @@ def _settings() -> Iterator[None]:
     # Not config.patch: it leaves the former value behind as one that this thread has set.
     changes = {**_set_by_main_thread(), "skip_nnmodule_hook_guards": False}
     revert = config._make_closure_patcher(**changes)()
+    try:
+        yield
+    finally:
+        revert()
+
+
+@contextlib.contextmanager
+def _limits_raised(by: int) -> Iterator[None]:
+    limits = ("recompile_limit", "accumulated_recompile_limit")
+    revert = config._make_closure_patcher(**{name: getattr(config, name) + by for name in limits if by})()
     try:
         yield
     finally:

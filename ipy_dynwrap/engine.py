@@ -100,10 +100,12 @@ class _Recorder:
 
     def __init__(self, calls: _Calls) -> None:
         self._calls = calls
+        # Of each code object, by the cell that compiled it last: how many entries were gone when that began.
+        self._gone = ByIdentity()
 
-    def started(self, frame: dynamo.Frame, compile_id: str, raw_reasons: Callable[[], list[str]]) -> None:
+    def started(self, frame: dynamo.Frame, compile_id: str, raw_reasons: Callable[[], list[str]]) -> int:
         if not self._calls.stack:
-            return
+            return 0
         call = self._calls.stack[-1]
         wrapper = call.wrapper
         own = frame.code is wrapper.code
@@ -129,6 +131,19 @@ class _Recorder:
         learning.prepare()
         call.pending.append(_Pending(event, learning, frame.code, time.perf_counter(), again=bool(reasons)))
         state.log.write(event)
+        return self._uncounted(frame.code, wrapper.limit)
+
+    def _uncounted(self, code: types.CodeType, limit: int) -> int:
+        """Return how many entries of `code` shall not count for its limits: those that an edit has made useless.
+
+        That is what was gone when this cell first compiled it. What goes while the cell runs counts, as torch has it:
+        a step that makes, say, a class each time would compile for ever.
+        """
+        cell, gone = self._gone.get(code) or (None, 0)
+        if cell != state.session.cells:
+            gone = dynamo.entries_gone(code, limit) if state.session.cells else 0
+            self._gone.set(code, (state.session.cells, gone))
+        return gone
 
     def tells_the_user(self) -> bool:
         return bool(self._calls.stack) and self._calls.stack[-1].eager_on_error
@@ -368,7 +383,7 @@ class Space:
         return self._run(call, watch)
 
     def _run(self, call: _Call, watch: Callable[..., Any] | None) -> Any:
-        wrapper, stack, runs, modes = call.wrapper, _calls.stack, _native.runs(), dynamo.modes()
+        wrapper, stack, runs, modes = call.wrapper, _calls.stack, _native.runs(), dynamo.modes_on()
         stack.append(call)
         try:
             if watch is None:

@@ -12,7 +12,7 @@ from types import CodeType, FrameType
 from .cache import WrapperCache
 from .events import Log, Place
 
-__all__ = ["cache", "is_ours", "log", "place_of", "place_of_caller", "places"]
+__all__ = ["cache", "is_ours", "log", "place_of", "place_of_caller", "places", "session"]
 
 
 def _stats(code: CodeType) -> tuple[int, int]:
@@ -27,7 +27,15 @@ def _drop(code: CodeType) -> None:
     dynamo.reset_code(code)
 
 
+class Session:
+    """The notebook's progress: how many cells have run under the extension; 0 in a script."""
+
+    def __init__(self) -> None:
+        self.cells = 0
+
+
 log = Log()
+session = Session()
 cache = WrapperCache(stats=_stats, drop=_drop)
 
 # Asked for a file and a line, in order; the first that knows the file answers. The notebook layer adds one for cells.

@@ -76,6 +76,7 @@ NAMES = {
     "torch._dynamo.trace_rules.check": "whether a frame is torch's own",
     "torch._dynamo.types.ConvertFrameReturn": "the answer of a callback",
     "torch._dynamo.utils.counters": "whether a compilation made a graph",
+    "torch._dynamo.utils.get_metrics_context": "what keeps the code of cells",
     "torch._dynamo.utils.graph_break_reasons": "the graph breaks",
     "torch._dynamo.variables.builder.VariableBuilder._wrap": "what Dynamo looks into",
     "torch._dynamo.variables.builder.VariableBuilder.install_guards": "a guard on what torch does not guard",
@@ -228,6 +229,13 @@ def test_globals_of_inlined_functions_are_found_by_one_method(monkeypatch):
     monkeypatch.setattr(translator, "get_globals_source_and_value", find)
     torch.compile(nn.ReLU(), backend="eager")(X)
     assert any(opname == "LOAD_GLOBAL" for _, _, opname in asked), "inlined functions find their globals elsewhere now"
+
+
+def test_metrics_keep_stacks_in_a_list():
+    torch.compile(lambda x: x + 1, backend="eager")(X)
+    metrics = torch._dynamo.utils.get_metrics_context()
+    assert not metrics.in_progress(), "a compilation that has ended is in progress now"
+    assert isinstance(metrics._edits, list), "the stacks of metrics are kept elsewhere now"
 
 
 def test_a_callback_set_is_returned_when_it_is_taken_off():
