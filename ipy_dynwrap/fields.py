@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 from .naming import parse
 from .showing import shown
 from .sources import builtin, has_attribute, look_up, presence, step, steps
-from .values import is_plain, value_of, written
+from .values import is_plain, is_special, value_of, written
 
 __all__ = ["ABSENT", "Field", "is_plain", "requirements"]
 
@@ -32,7 +32,9 @@ _TENSOR_FAILURE = re.compile(
     r"tensor '(?P<source>.+?)' (?:(?P<what>size|stride) mismatch at index (?P<index>\d+)|(?P<other>\w+) mismatch)"
 )
 _IDENTITY = re.compile(
-    r"___check_(?P<check>type_id|obj_id|fake_script_type)\((?P<source>.+), (?P<id>\d+)\), type=", re.DOTALL
+    # Of a key of a dictionary with one underscore less, and without the type.
+    r"_{2,3}check_(?P<check>type_id|obj_id|fake_script_type)\((?P<source>.+), (?P<id>\d+)\)(?:, type=|\s|$)",
+    re.DOTALL,
 )
 # ``x == 'text'``, with nothing but a comment behind it.
 _TEXT = re.compile(
@@ -243,12 +245,13 @@ def _comparison(node: ast.expr | None) -> Iterator[Requirement]:
         case ast.Compare(left=ast.Constant(value=key), ops=[ast.In() | ast.NotIn() as op], comparators=[right]):
             yield from _pinned(right, f"has {key!r}", lambda: isinstance(op, ast.In))
         case ast.Compare(left=left, ops=[ast.Eq() | ast.Is()], comparators=[right]):
+            if is_special(right):
+                # Torch never makes these dynamic. As a key, one would split what is dynamic beside it.
+                return
             yield from _pinned(left, "value", lambda: written(right))
         case ast.Compare(left=left, ops=[ast.NotEq() | ast.IsNot()]):
             # It pins nothing, but where it fails another entry may pin the value.
             yield from _pinned(left, "value", lambda: ABSENT)
-        case ast.BoolOp(values=[_, ast.Call(func=ast.Name(id="__math_isnan" | "__numpy_isnan" as name), args=[inner])]):
-            yield from _pinned(inner, "value", lambda: ("float" if "math" in name else "complex", "nan"))
         case ast.Attribute() | ast.Subscript():
             # That a guard follows a source says that it is there, and no more.
             if (seen := presence(ast.unparse(node))) is not None:

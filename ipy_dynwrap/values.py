@@ -9,7 +9,7 @@ import ast
 import math
 from collections.abc import Hashable
 
-__all__ = ["is_plain", "value_of", "written"]
+__all__ = ["is_plain", "is_special", "value_of", "written"]
 
 _PLAIN = frozenset({type(None), type(...), bool, int, float, complex, str, bytes})
 _DICT_KEYS: type = type(dict[str, int]().keys())
@@ -72,6 +72,13 @@ def written(node: ast.expr) -> Hashable:
         case ast.Call(func=ast.Name(id="slice"), args=parts):
             return "slice", tuple(map(written, parts))
     return _evaluated(node)
+
+
+def is_special(node: ast.expr) -> bool:
+    """Tell whether an expression is a number that is no finite one."""
+    if isinstance(node, ast.UnaryOp):
+        node = node.operand
+    return isinstance(node, ast.Name) and node.id in _NUMBERS
 
 
 def _evaluated(node: ast.expr) -> Hashable:

@@ -55,6 +55,9 @@ PINNED = {
     "___check_type_id(L['target']._modules['inner'], 94159122866432), type=<class 'torch.nn.GELU'>": {
         Field("target._modules['inner']", "type"): 94159122866432
     },
+    "__check_obj_id(list(dict.keys(L['target'].d))[0], 12)     # comment": {
+        Field("list(dict.keys(target.d))[0]", "identity"): 12
+    },
     "___check_fake_script_type(L['target'].queue, 12), type=<class 'x.Queue'>": {Field("target.queue", "type"): 12},
     "___check_type_id(type(L['target']).__dict__['k'], 12), type=<class 'int'>": {
         Field("type(target).__dict__['k']", "type"): 12
@@ -105,12 +108,6 @@ PINNED = {
     "L['target'].extra == range(0, 5)": {Field("target.extra", "value"): value_of(range(5))},
     "L['target'].extra == (inf, -inf)": {Field("target.extra", "value"): value_of((float("inf"), -float("inf")))},
     "L['target'].extra == (1+2j)": {Field("target.extra", "value"): ("complex", 1 + 2j)},
-    "(type(L['target'].extra) is float and __math_isnan(L['target'].extra))": {
-        Field("target.extra", "value"): value_of(float("nan"))
-    },
-    "(type(L['target'].extra) is complex and __numpy_isnan(L['target'].extra))": {
-        Field("target.extra", "value"): value_of(complex("nan"))
-    },
     "L['target'].word == 'a  # b'          # comment with a ' in it": {
         Field("target.word", "value"): ("str", "a  # b")
     },
@@ -194,6 +191,10 @@ def test_a_source_that_is_always_there_says_nothing(text):
         "L['x'].size()[0] == L['y'].size()[0]",
         "2 <= L['x'].size()[0]",
         "Eq(L['x'].size()[0], 2*L['x'].size()[1])",
+        "L['target'].k == inf",
+        "L['target'].k == -inf",
+        "(type(L['target'].k) is float and __math_isnan(L['target'].k))",
+        "(type(L['target'].k) is complex and __numpy_isnan(L['target'].k))",
         "L['x'] is L['y']",
         "___check_tensors_aliasing(L['x'], L['y'])",
         "x is not y",
