@@ -116,6 +116,11 @@ KINDS: tuple[GuardKind, ...] = (
         reason="its class's own code compares it, and torch does not tell the value",
     ),
     GuardKind(
+        (),
+        "an object of a class of one's own as the key of a dictionary",
+        reason="its class's own == compares it",
+    ),
+    GuardKind(
         ("TUPLE_ITERATOR_LEN", "RANGE_ITERATOR_MATCH", "COUNT_ITERATOR_MATCH"),
         "how far an iterator has come",
         reason="the call that reads it moves it on",
