@@ -264,6 +264,8 @@ def _said(error: Exception) -> Exception:
     """Return the error that eager would have raised, if Dynamo wraps one."""
     if isinstance(error, torch._dynamo.exc.TorchRuntimeError):
         return RuntimeError(str(error))
+    if isinstance(error, torch._dynamo.exc.InternalTorchDynamoError) and "RecursionError" in str(error):
+        return RecursionError(str(error))  # Dynamo runs out of stack where it follows what calls itself
     if isinstance(error, torch._dynamo.exc.BackendCompilerFailed):
         return error.inner_exception
     return error
