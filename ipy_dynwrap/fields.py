@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from .naming import parse
 from .showing import shown
-from .sources import builtin, has_attribute, look_up, presence, step, steps
+from .sources import builtin, has_attribute, look_up, mro, presence, step, steps
 from .values import is_plain, is_special, value_of, written
 
 __all__ = ["ABSENT", "Field", "is_plain", "requirements"]
@@ -117,7 +117,7 @@ def _value(value: object, _: str) -> Hashable:
 
 def _tensor_like(value: Any) -> Any:
     """Return `value` if it is a tensor: nothing else is asked for what only tensors have."""
-    if any(base.__module__ == "torch" and base.__name__ == "Tensor" for base in type(value).__mro__):
+    if any(base.__name__ == "Tensor" and base.__module__ == "torch" for base in mro(type(value))):
         return value
     raise TypeError(type(value).__name__)
 

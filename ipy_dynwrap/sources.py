@@ -15,9 +15,13 @@ from typing import Any
 
 from .naming import attribute, item, parse
 
-__all__ = ["builtin", "has_attribute", "look_up", "presence", "step", "steps"]
+__all__ = ["builtin", "has_attribute", "look_up", "mro", "presence", "step", "steps"]
 
 LookUp = Callable[[Mapping[str, object]], Any]
+
+# As the type itself has them: a metaclass may define its own, and reading those would run them.
+mro = type.__dict__["__mro__"].__get__
+_namespace = type.__dict__["__dict__"].__get__
 
 _CONTAINERS = (dict, list, tuple, set, frozenset, deque, str, range)
 # Of a module, what `__getattr__` finds in one of these is an attribute.
@@ -127,7 +131,7 @@ def _item(owner: Any, key: Any) -> object:
 
 
 def _attribute(owner: Any, name: str) -> object:
-    own = vars(owner) if issubclass(type(owner), type) else _own(owner)
+    own = _namespace(owner) if issubclass(type(owner), type) else _own(owner)
     return own[name] if own is not None and name in own else attribute(owner, name)
 
 
@@ -140,12 +144,13 @@ def _own(owner: object) -> Mapping[str, Any] | None:
 
 def has_attribute(owner: object, name: str) -> bool:
     """Tell whether an object has an attribute, as far as that can be seen without asking the object."""
-    own = _own(owner) or {}
-    kinds = (type(owner), owner) if issubclass(type(owner), type) else (type(owner),)
+    is_class = issubclass(type(owner), type)
+    own = {} if is_class else _own(owner) or {}
+    kinds = (type(owner), owner) if is_class else (type(owner),)
     return (
         name in own
         or any(name in own.get(part, ()) for part in _PARTS)
-        or any(name in vars(base) for kind in kinds for base in kind.__mro__)  # type: ignore[attr-defined]
+        or any(name in _namespace(base) for kind in kinds for base in mro(kind))
     )
 
 

@@ -546,6 +546,26 @@ def test_reading_an_aspect_of_an_object_runs_nothing_of_the_users(aspect):
     assert Watchful.ran == 0
 
 
+class Watching(type):
+    @property
+    def __mro__(cls):
+        return pytest.fail("the metaclass's own property ran")
+
+    @property
+    def __dict__(cls):
+        return pytest.fail("the metaclass's own property ran")
+
+
+class Watched(metaclass=Watching):
+    k = 1
+
+
+@pytest.mark.parametrize("aspect", ["attribute 'k'", "dtype", "type", "value"])
+@pytest.mark.parametrize("target", [Watched, Watched()])
+def test_reading_runs_nothing_of_a_metaclass(aspect, target):
+    assert (Field("target", aspect).read({"target": target}) is ABSENT) is (aspect == "dtype")
+
+
 @pytest.mark.parametrize("source", ["target['k']", "target['missing']", "list(dict.keys(target))[0]"])
 def test_a_dictionary_of_the_users_is_read_as_a_dictionary(source):
     target = WatchfulDict(k=2)
