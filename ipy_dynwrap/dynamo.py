@@ -608,7 +608,7 @@ class _Observed:
                 if (cause := eager_cause() or self._nothing_this_time(frame.f_code, detail)) is not None:
                     # Torch would skip this code for good, though only what is on now stands in the way.
                     state, detail = "put off", cause
-                    result = _eager_once()
+                    result = _eager_once(result.frame_exec_strategy.recursive_action)
             eager = observer.finished(Outcome(state, detail, code, met, guards, frozenset(classes)), error)
         if error is None:
             return result
@@ -650,9 +650,9 @@ def _off(set_eval_frame: Callable[[Any], Any]) -> None:
     set_eval_frame(None)
 
 
-def _eager_once() -> Any:
-    """Return Dynamo's answer for a frame that runs eager this time, with all that it calls."""
-    strategy = FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP)
+def _eager_once(callees: FrameAction = FrameAction.SKIP) -> Any:
+    """Return Dynamo's answer for a frame that runs eager this time; what it calls does too, if nothing else is said."""
+    strategy = FrameExecStrategy(FrameAction.SKIP, callees)
     return ConvertFrameReturn(frame_exec_strategy=strategy, apply_to_code=False)
 
 
@@ -950,13 +950,18 @@ class Shapes:
             known[name] |= _changing(entry)
 
     def compare_with(self, seen: Iterable[Mapping[str, Any]]) -> None:
-        """Let the next call be compared with what was `seen` alone; what has become dynamic stays so."""
+        """Let the sizes of the next call be compared with what was `seen` alone; what has become dynamic stays so.
+
+        Numbers are left as they are: one that differs from target to target becomes a variable of one graph for all.
+        """
         known = self._known()
-        for name in [name for name in known if self._is_of_argument(name)]:
+        tensors = [name for name in known if self._is_of_argument(name) and isinstance(known[name].size, tuple)]
+        for name in tensors:
             known[name] = _changing(known[name])
         for each in seen:
-            for name, entry in each.items():
-                known[name] |= entry
+            for name in tensors:
+                if name in each:
+                    known[name] |= each[name]
 
     def _known(self) -> Any:
         return get_code_state()[self._id].automatic_dynamic
@@ -1009,7 +1014,10 @@ def add_guard(guards: Any, holds: Callable[[Any], bool], text: str) -> None:
 
 
 def guard_texts(guards: Any) -> list[str]:
-    """Return the text of each guard of an entry, as in TORCH_LOGS=guards."""
+    """Return the text of each guard of an entry, as in TORCH_LOGS=guards.
+
+    And what the guard tree itself checks without a text, put as torch would.
+    """
     return list(_texts(guards.root))
 
 
@@ -1022,9 +1030,26 @@ def _texts(root: Any) -> Iterator[str]:
     managers = [root]
     while managers:
         manager = managers.pop()
-        for guard in manager.get_leaf_guards():
-            yield from guard.verbose_code_parts()
-        managers.extend(manager.get_child_managers())
+        texts = [text for guard in manager.get_leaf_guards() for text in guard.verbose_code_parts()]
+        inner = list(manager.get_child_managers())
         if hasattr(manager, "get_key_value_managers"):
-            for pair in manager.get_key_value_managers().values():
-                managers.extend(each for each in pair if each is not None)
+            pairs = manager.get_key_value_managers()
+            inner += [each for pair in pairs.values() for each in pair if each is not None]
+            # Where the order of a dictionary matters, the manager itself checks its size, and has no text for that.
+            texts.append(f"len({manager.get_source()}) == {len(pairs)}")
+        # A guard follows its source to nothing where there is nothing, also if no text says what it expects there.
+        sources = [each.get_source() for each in inner]
+        yield from texts
+        yield from sources
+        if manager is not root:
+            yield from _all_keys(manager.get_source(), texts, sources)
+        managers += inner
+
+
+def _all_keys(source: str, texts: list[str], inner: list[str]) -> Iterator[str]:
+    """Yield which keys a dictionary has if its size is pinned and guards follow that many keys: it has no others."""
+    keys = sorted(
+        each[len(source) + 1 : -1] for each in inner if each.startswith(f"{source}['") and each.endswith("']")
+    )
+    if keys and any(text.startswith(f"len({source}) == {len(keys)} ") for text in texts):
+        yield f"dict.keys({source}) == {{{', '.join(keys)}}}"

@@ -15,7 +15,7 @@ from . import _native, blindspots, dynamo, state
 from .cache import Entry, Totals, Wrapper
 from .events import CompileFinished, CompileStarted, EagerCall, GraphBreak
 from .families import ByIdentity, Family
-from .keys import Kin, kin_of, own_code
+from .keys import Kin, is_suspended, kin_of, own_code
 from .learning import Compilation, bind
 from .options import Options
 from .reasons import Naming, describe, reader
@@ -223,6 +223,8 @@ class _Recorder:
 
 def _at_limit(wrapper: Wrapper, reason: str | None) -> str:
     why = f"recompile_limit ({wrapper.limit}) reached" + (f", last by {reason}" if reason else "")
+    if reason is not None and reason.endswith(("redefined", "replaced", "is gone")):
+        return f"{why}; `%dynwrap reset {wrapper.target}` lets it compile again"
     return f"{why}; pass what changes as a tensor, or raise torch._dynamo.config.recompile_limit"
 
 
@@ -311,7 +313,17 @@ class Space:
 
     def is_skipped(self, target: Any) -> bool:
         """Tell whether torch does not compile `target` itself: what it calls may then be compiled on its own."""
-        return self._family(target)[0].first().state == "skipped"
+        family, _ = self._family(target)
+        if family.first().state == "eager" and is_suspended(target):
+            self._skip_from_the_start(family)
+        return family.first().state == "skipped"
+
+    @staticmethod
+    def _skip_from_the_start(family: Family) -> None:
+        family.first().state, family.first().last_reason = (
+            "skipped",
+            "a call of it only makes a generator or a coroutine",
+        )
 
     def pass_over(self, target: Any) -> None:
         """Count a call of what is skipped as the eager call that it is."""
@@ -372,6 +384,10 @@ class Space:
             if dynamo.is_uninitialized(target):
                 # Eager this once: what torch compiles before the shapes are known is of no use afterwards, and drawing
                 # the first values of the parameters is the user's random state's business.
+                return target(*args, **kwargs)
+            if is_suspended(target):
+                self._skip_from_the_start(family)
+                self.pass_over(target)
                 return target(*args, **kwargs)
             parameters = bind(family.first().code, target, args, kwargs)
             wrapper = family.resolve(target, parameters, fresh_at_limit=fresh_at_limit)

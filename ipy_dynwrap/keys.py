@@ -7,6 +7,7 @@ compilations, and never a wrong answer.
 from __future__ import annotations
 
 import functools
+import inspect
 import types
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Any
 
 from . import dynamo
 
-__all__ = ["Kin", "kin_of", "own_code", "qualified_name"]
+__all__ = ["SUSPENDED", "Kin", "is_suspended", "kin_of", "own_code", "qualified_name"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,22 @@ def own_code(target: Any) -> types.CodeType | None:
     elif not isinstance(target, types.FunctionType):
         target = getattr(type(target), "__call__", None)  # noqa: B004 - the function is wanted, not whether it is there
     return target.__code__ if isinstance(target, types.FunctionType) else None
+
+
+def is_suspended(target: Any) -> bool:
+    """Tell whether a call of `target` runs nothing yet: it makes a generator or a coroutine, which runs later.
+
+    Torch compiles no such function; where another function calls it, it runs it to its end.
+    """
+    code = target.forward.__code__ if _has_own_forward(target) else own_code(target)
+    return code is not None and bool(code.co_flags & SUSPENDED)
+
+
+SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+def _has_own_forward(target: Any) -> bool:
+    return dynamo.is_module(target) and isinstance(vars(target).get("forward"), types.FunctionType)
 
 
 def qualified_name(target: Any) -> str:

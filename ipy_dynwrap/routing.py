@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import itertools
+import sys
 from types import CodeType, FunctionType
 from typing import Any
 
 from . import _native, dynamo
+from .keys import SUSPENDED
 
 __all__ = ["Policy"]
 
@@ -52,12 +54,17 @@ class Policy:
             return _native.PASS
         if dynamo.is_left_alone(function) or dynamo.is_generated(code):
             return _native.PASS
+        if code.co_flags & SUSPENDED:
+            return _native.PASS  # it runs later, if at all, and piece by piece
         if "backward" in code.co_names:
             return _native.PASS  # a training step or loop: what it calls is compiled, as in a cell
         return _native.ROUTE_CARRIER
 
     def _is_own(self, code: CodeType, function: FunctionType) -> bool:
         module = function.__globals__.get("__name__")
+        if getattr(sys.modules.get(str(module)), "__dict__", None) is not function.__globals__:
+            # A script that `%run` ran: its namespace has lost its name, what it defined has not.
+            module = function.__module__
         if module is None:
             return code.co_filename == "<string>"  # exec'd by hand into an empty namespace
         return isinstance(module, str) and any(

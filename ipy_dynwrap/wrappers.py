@@ -84,8 +84,10 @@ def generate(unique: str, name: str, own: Parameters | None = None) -> types.Fun
     exec(compile(source, filename, "exec"), namespace)  # noqa: S102 - made from identifiers only
     # Without this, every report of torch's that quotes a line searches the disk for the file.
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    function = namespace.pop(identifier)
-    return cast("types.FunctionType", function)
+    function = cast("types.FunctionType", namespace.pop(identifier))
+    # Dynamo rebuilds a frozenset by that name, and takes it for granted that the outermost code has it among its names.
+    function.__code__ = function.__code__.replace(co_names=(*function.__code__.co_names, "frozenset"))
+    return function
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,8 +138,7 @@ def test_26_a_file_that_was_run_keeps_globals_of_its_own(notebook, counter, tmp_
     notebook.plainly("function.__globals__['FACTOR'] = 3.0")
     notebook("y = run(x).item()")
     assert notebook["y"] == 3.0
-    if not notebook.magic:  # a region passes over functions whose globals name no module
-        assert counter.runs == 3
+    assert counter.runs == 3
 
 
 READ = """

@@ -591,7 +591,6 @@ def test_each_kind_of_guard_is_understood(held, counter):
     counts_as_torch_does(*HELD[held], counter)
 
 
-@pytest.mark.xfail(strict=True, reason="torch's guards have no text for these")
 @pytest.mark.parametrize("held", WITHOUT_TEXT)
 def test_pins_without_a_text(held, counter):
     counts_as_torch_does(*WITHOUT_TEXT[held], counter)
