@@ -52,11 +52,12 @@ from torch._dynamo.guards import (
     GuardBuilder,
     code_framelocals_names_reversed_cached,
     get_and_maybe_log_recompilation_reasons,
+    install_guard,
 )
 from torch._dynamo.pgo import CodeId, FrameStateSizeEntry, auto_dynamic, auto_unset, get_code_state
 from torch._dynamo.resume_execution import TORCH_DYNAMO_RESUME_IN_PREFIX
 from torch._dynamo.source import DictGetItemSource, GlobalSource
-from torch._dynamo.symbolic_convert import InliningInstructionTranslator, _import_module
+from torch._dynamo.symbolic_convert import InliningInstructionTranslator, InstructionTranslatorBase, _import_module
 from torch._dynamo.types import ConvertFrameReturn
 from torch._dynamo.utils import counters, get_metrics_context, graph_break_reasons
 from torch._dynamo.variables.builder import VariableBuilder
@@ -417,8 +418,7 @@ def entries_gone(code: CodeType, limit: int) -> int:
     """
     entries = _get_cache_entries_for_region(code, get_eval_frame_isolate_recompiles_id())
     if len(entries) - sum(map(_is_gone, entries)) >= limit:
-        for remembered in (_cached_cleaned_instructions, code_framelocals_names_reversed_cached):
-            remembered.cache_clear()  # they keep the code of functions that are gone
+        _cached_cleaned_instructions.cache_clear()  # it keeps the code of functions that are gone
         gc.collect()
     return sum(map(_is_gone, entries))
 
@@ -586,6 +586,7 @@ class _Observed:
                 with (
                     _looking_into(classes),
                     _reading_own_globals(),
+                    _guarding_what_is_absent(),
                     _minding_graph_modules(),
                     _unlogged(_FAKE_TENSOR_ERROR, *(_SAID_UNDER_THE_CELL if observer.tells_the_user() else ())),
                 ):
@@ -621,13 +622,15 @@ class _Observed:
 
 
 def _forget_stacks() -> None:
-    """Let torch forget where its metrics were written: it keeps the code of every frame on the stack, and for good.
+    """Let torch forget code that it keeps for good: of what it compiled, with all entries, and of each frame above.
 
-    The code of a cell holds that of the functions which the cell defines, and an entry is for one of those.
+    The latter stand where its metrics were written. The code of a cell holds that of the functions which the cell
+    defines, and an entry is for one of those.
     """
     metrics = get_metrics_context()
     if not metrics.in_progress():
         metrics._edits.clear()
+        code_framelocals_names_reversed_cached.cache_clear()
 
 
 def _take_down(callback: Any) -> None:
@@ -904,6 +907,56 @@ def _reading_own_globals() -> Iterator[None]:
             yield
         finally:
             translator.get_globals_source_and_value = original
+
+
+@contextlib.contextmanager
+def _replaced(owner: Any, name: str, replacement: Callable[..., Any]) -> Iterator[None]:
+    """Let `replacement` stand for a method of torch's on this thread. What it replaces is its first argument."""
+    thread = threading.get_ident()
+
+    def method(*args: Any, **kwargs: Any) -> Any:
+        if threading.get_ident() != thread:
+            return original(*args, **kwargs)
+        return replacement(original, *args, **kwargs)
+
+    with _patching:
+        original = owner.__dict__[name]
+        setattr(owner, name, method)
+        try:
+            yield
+        finally:
+            setattr(owner, name, original)
+
+
+@contextlib.contextmanager
+def _guarding_what_is_absent() -> Iterator[None]:
+    """Guard that what was not there still is not, where Dynamo goes on to something else without a guard."""
+    with _replaced(InstructionTranslatorBase, "load_builtin", _load_builtin):
+        yield
+
+
+def _load_builtin(original: Callable[..., None], translator: Any, instruction: Any) -> None:
+    """Load a built-in name, which a global of that name would shadow."""
+    original(translator, instruction)
+    name, scope = instruction.argval, translator.f_globals
+    if _is_nobodys(scope):
+        return
+    if isinstance(module_name := scope.get("__name__"), str) and _are_of_their_module(scope):
+        source, absent = translator.import_source(module_name), _absent_attribute(name)
+    else:
+        source = GlobalSource(translator.output.install_global_by_id("___unnamed_scope", scope))
+        absent = functools.partial(GuardBuilder.DICT_NOT_CONTAINS, key=name)
+    install_guard(source.make_guard(absent))
+
+
+def _absent_attribute(name: str) -> Callable[..., None]:
+    return functools.partial(GuardBuilder.NOT_PRESENT_IN_GENERIC_DICT, attr=name)
+
+
+def _is_nobodys(scope: Mapping[str, object]) -> bool:
+    """Tell whether globals are those of torch or of the standard library, in which no user puts any."""
+    package = str(scope.get("__name__")).partition(".")[0]
+    return package == "torch" or package in sys.stdlib_module_names
 
 
 def _are_of_their_module(scope: Mapping[str, object]) -> bool:

@@ -164,3 +164,18 @@ def test_reset_frees_compiled_code(way):
     assert ipy_dynwrap.cache_info().wrappers == ()
     call(module, X)
     assert ipy_dynwrap.cache_info().compiles == 1
+
+
+def test_wrappers_of_functions_that_are_gone_are_freed(way):
+    """Torch keeps the code that it read last, 128 functions of it; no more than that stays of ours."""
+    watched = []
+    call = way(backend="eager")
+    for number in range(160):
+        scope = {"__name__": __name__}
+        exec(f"def function(x):\n    return x + {number}", scope)
+        call(scope["function"], X)
+        watched += [weakref.ref(each.code) for each in state.cache.of(scope["function"].__code__)]
+    del scope
+    collect()
+    assert len(watched) == 160
+    assert sum(each() is None for each in watched) > 20
