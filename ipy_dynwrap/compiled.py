@@ -59,6 +59,8 @@ def compile(  # noqa: A001 - the same
     OptionsError
         For an option that cannot be obeyed, ``fullgraph`` for a generator function among them.
     """
+    if dynamo.is_dynamo_tracing():
+        return _as_it_is if target is None else target  # what calls it is being compiled, with all that it calls
     if target is None:
         return functools.partial(compile, include=include, **torch_compile_options)
     options = Options.of(**torch_compile_options)
@@ -84,6 +86,10 @@ def compile(  # noqa: A001 - the same
     return _compiled_function(target, handle)
 
 
+def _as_it_is(target: Any) -> Any:
+    return target
+
+
 def original(target: Any) -> Any:
     """Return what `target` was compiled from, by us or by `torch.compile`; `target` itself if it was not."""
     if isinstance(target, Compiled):
@@ -94,8 +100,7 @@ def original(target: Any) -> Any:
 @functools.cache
 def _keep_dynamo_out() -> None:
     """Have Dynamo run our own frames as they are: it meets them where a function that `torch.compile` runs calls us."""
-    dynamo.keep_out(compile)
-    for function in (Handle.__call__, Compiled.__call__):
+    for function in (compile, Handle.__call__, Compiled.__call__):
         dynamo.keep_out(function, traced_through=True)
 
 

@@ -74,8 +74,9 @@ def _replace() -> None:
 
     @functools.wraps(torch_compile)
     def compile(model: Any = None, **options: Any) -> Any:  # noqa: A001 - in place of torch.compile
-        chosen = torch_compile if _asked_by_torch() else ipy_dynwrap.compile
-        return chosen(model, **options)
+        if torch.compiler.is_dynamo_compiling() or not _asked_by_torch():
+            return ipy_dynwrap.compile(model, **options)
+        return torch_compile(model, **options)
 
     @functools.wraps(torch_optimize)
     def optimize(backend: Any = "inductor", **options: Any) -> Callable[..., Any]:
@@ -85,7 +86,7 @@ def _replace() -> None:
         return ipy_dynwrap.compile(backend=backend, fullgraph=fullgraph, **options)
 
     # Both make compiled code: no matter for Dynamo to trace, as torch's own.
-    torch.compile = dynamo.keep_out(compile)
+    torch.compile = dynamo.keep_out(compile, traced_through=True)
     torch._dynamo.optimize = dynamo.keep_out(optimize)  # noqa: SLF001 - the same
 
 

@@ -33,3 +33,19 @@ def test_a_generator_runs_only_as_far_as_it_is_asked(generator):
 def test_a_generator_is_refused_under_fullgraph():
     with pytest.raises(OptionsError, match="no generator such as upwards; leave out fullgraph"):
         ipy_dynwrap.compile(upwards, backend="eager", fullgraph=True)
+
+
+@pytest.mark.parametrize("compiler", [torch.compile, ipy_dynwrap.compile])
+def test_compiling_inside_of_what_is_compiled(compiler):
+    def doubled(x):
+        return x * 2
+
+    def plainly(x):
+        return ipy_dynwrap.compile(doubled, backend="eager")(x)
+
+    def by_decorator(x):
+        return ipy_dynwrap.compile(backend="eager")(doubled)(x)
+
+    for function in (plainly, by_decorator):
+        compiled = compiler(function, backend="eager", fullgraph=True)
+        assert compiled(torch.ones(2)).tolist() == [2, 2]
