@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from types import CodeType, MappingProxyType
 from typing import Any, Protocol, TypeVar
@@ -68,6 +68,7 @@ class Wrapper:
     entries: list[Entry] = field(default_factory=list)
     key: dict[str, str] = field(default_factory=dict)
     retired: dict[str, str] = field(default_factory=dict)
+    cell: int = 0  # how many cells had run when it was last called
     broken_at: set[tuple[str, int]] = field(default_factory=set)
 
     def live_entries(self) -> list[Entry]:
@@ -197,11 +198,15 @@ class WrapperCache:
             return chosen
 
     def _forget(self, key: _Anchor) -> None:
+        for family in self._families.pop(key, {}).values():
+            self.drop(family.wrappers)
+
+    def drop(self, wrappers: Iterable[Wrapper]) -> None:
+        """Let go of wrappers that their family has given up. What they counted stays in the totals."""
         with self._lock:
-            for family in self._families.pop(key, {}).values():
-                for wrapper in family.wrappers:
-                    self._gone = self._gone.plus(wrapper)
-                    self._names.discard(wrapper.name)
+            for wrapper in wrappers:
+                self._gone = self._gone.plus(wrapper)
+                self._names.discard(wrapper.name)
 
     def __iter__(self) -> Iterator[Wrapper]:
         with self._lock:

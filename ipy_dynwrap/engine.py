@@ -109,7 +109,7 @@ class _Recorder:
         call = self._calls.stack[-1]
         wrapper = call.wrapper
         own = frame.code is wrapper.code
-        if own and call.family.fields and not call.settled:
+        if own and (call.family.fields or call.family.retired) and not call.settled:
             call.settled = True
             right = call.family.resolve(call.target, frame.f_locals)
             if right is not wrapper:
@@ -295,6 +295,8 @@ class Space:
                 wrapper_limit=dynamo.accumulated_recompile_limit,
                 spend=_spend,
                 words=naming.words,
+                drop=state.cache.drop,
+                is_idle=_is_idle,
                 origin=self._origin(kin),
             ),
         )
@@ -401,6 +403,7 @@ class Space:
     def _run(self, call: _Call, watch: Callable[..., Any] | None) -> Any:
         wrapper, stack, runs, modes = call.wrapper, _calls.stack, _native.runs(), dynamo.modes_on()
         stack.append(call)
+        wrapper.cell = state.session.cells
         try:
             if watch is None:
                 result = wrapper.function(call.target, *call.args, **call.kwargs)
@@ -454,6 +457,11 @@ def _order(target: Any, kwargs: Mapping[str, Any]) -> tuple[str, ...]:
 def _spend(wrapper: Wrapper, why: str) -> None:
     dynamo.compile_no_more(wrapper.code)
     wrapper.state, wrapper.last_reason = "at limit", f"{why}; a tensor or a buffer would not be compiled for each"
+
+
+def _is_idle(wrapper: Wrapper) -> bool:
+    # A loop may make its targets anew at each step: they are gone, but come again.
+    return wrapper.cell != state.session.cells
 
 
 def _serves(wrapper: Wrapper, parameters: Mapping[str, object]) -> bool:

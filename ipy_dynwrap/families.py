@@ -7,9 +7,8 @@ wrapper that was there keeps its entries and goes on serving the values that the
 
 from __future__ import annotations
 
-import contextlib
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .cache import Wrapper
@@ -39,6 +38,10 @@ class Family:
         Lets a wrapper compile no more, for a reason.
     words
         Puts a guard source into the user's words.
+    drop
+        Gives up wrappers that the family has no use for any more.
+    is_idle
+        Tells whether a wrapper may be dropped although it has entries: whether it has not been of use for a while.
     origin
         Why there is a family beside another one of the same target, in words.
     """
@@ -52,6 +55,8 @@ class Family:
         wrapper_limit: Callable[[], int],
         spend: Callable[[Wrapper, str], None],
         words: Callable[[str], str],
+        drop: Callable[[list[Wrapper]], None],
+        is_idle: Callable[[Wrapper], bool],
         origin: str | None = None,
     ) -> None:
         self._make = make
@@ -60,6 +65,8 @@ class Family:
         self._wrapper_limit = wrapper_limit
         self._spend = spend
         self._words = words
+        self._drop = drop
+        self._is_idle = is_idle
         self.origin = origin
         self.wrappers: list[Wrapper] = []
         self.fields: tuple[Field, ...] = ()
@@ -67,10 +74,21 @@ class Family:
         # What each entry was compiled for (`learning.Compiled`), by its compiled code object.
         self.compiled = ByIdentity()
         self._deep: set[Field] = set()
-        self._table: dict[tuple[Hashable, ...], Wrapper] = {}
-        self._past: tuple[tuple[Field, ...], dict[tuple[Hashable, ...], Wrapper]] = ((), {})
+        self._table: _Table = {}
+        # Where an entry was found that does not read the fields: found again by looking, so it may be forgotten.
+        self._found: _Table = {}
+        # What was compiled under fields that are retired, and those fields; the latest first.
+        self._past: list[tuple[tuple[Field, ...], _Table]] = []
+        # Values of the fields that are left, for which a retired one has cost as many compilations as torch allows.
+        self._used_up: set[tuple[Hashable, ...]] = set()
+        self._spent: Wrapper | None = None
         self._memo = ByIdentity()
+        # Of each object, the values that its fields have shown, and the fields that keep changing on it.
         self._shown = ByIdentity()
+        self._restless = ByIdentity()
+        # Who came to which wrapper, for as long as they live; whether somebody came who cannot be watched.
+        self._users = ByIdentity()
+        self._unseen = False
 
     @property
     def is_of_target(self) -> bool:
@@ -109,42 +127,92 @@ class Family:
         fresh_at_limit
             Whether a wrapper that has used up its limit is left to those who have it, and a new one is opened.
         """
-        values = self._read(parameters)
-        if not self.fields and self.retired:
-            # No key any more; but what was compiled under the last one still serves.
-            fields, table = self._past
-            return table.get(tuple(field.read(parameters) for field in fields), self.first())
-        wrapper = self._table.get(values)
+        values = self._values(parameters)
+        restless = self._restless_fields(parameters, values)
+        if restless:
+            values = self._values(parameters)  # a field may just have been retired
+        wrapper = self._under_retired_fields(parameters) or self._table.get(values) or self._found.get(values)
         if wrapper is None:
-            wrapper = self._table[values] = self._find(parameters)
-        fresh = fresh_at_limit and not self.retired and len(self.wrappers) < self._wrapper_limit()
-        if fresh and wrapper.state == "at limit":
+            wrapper = self._find(parameters, values, [field for field in restless if field in self.fields])
+        fresh = fresh_at_limit and not self.retired and wrapper is not self._spent
+        if fresh and wrapper.state == "at limit" and self._has_room():
             wrapper = self._table[values] = self._add(parameters)
         if self.is_of_target:
             self._memo.set(target, wrapper)
+        if not self._users.set(target, wrapper):
+            self._unseen = True
         return wrapper
 
-    def _read(self, parameters: Parameters) -> tuple[Hashable, ...]:
-        values = self._values(parameters)
-        return self._values(parameters) if self.fields and self._moves(parameters, values) else values
+    def _under_retired_fields(self, parameters: Parameters) -> Wrapper | None:
+        """Return the wrapper that the call had while a field that is retired now was part of the key."""
+        for fields, table in self._past:
+            if (wrapper := table.get(tuple(field.read(parameters) for field in fields))) is not None:
+                return wrapper
+        return None
 
-    def _find(self, parameters: Parameters) -> Wrapper:
+    def _find(self, parameters: Parameters, values: tuple[Hashable, ...], restless: list[Field]) -> Wrapper:
         first = self.first()
-        if not self.fields:
+        if not self.fields and not self.retired:
+            self._table[values] = first
             return first
         # An entry that never reads a field fits whatever the field's value is; only guards can tell. After a graph
         # break they cannot: the wrapper's own entry fits, and the frames after it do not.
         if not self._deep:
             for wrapper in self.wrappers:
                 if self._serves(wrapper, parameters):
+                    if not self.retired:  # else the values do not tell calls apart that need different wrappers
+                        self._keep_found(values, wrapper)
                     return wrapper
-        if len(self.wrappers) >= self._wrapper_limit():
+        if restless or values in self._used_up:
+            # As many compilations as torch allows have been made for it.
+            return self._spend_one(restless or list(self.retired))
+        if not self._has_room():
             return first
-        return self._add(parameters)
+        wrapper = self._table[values] = self._add(parameters)
+        return wrapper
+
+    def _keep_found(self, values: tuple[Hashable, ...], wrapper: Wrapper) -> None:
+        if len(self._found) >= _FOUND_LIMIT:
+            self._found.clear()
+        self._found[values] = wrapper
+
+    def _has_room(self) -> bool:
+        """Tell whether the family may have one wrapper more; let go those that nobody can come to, if it must."""
+        if len(self.wrappers) < self._wrapper_limit():
+            return True
+        users = {id(wrapper) for _, wrapper in self._users.items()}
+        gone = [
+            wrapper
+            for wrapper in self.wrappers[1:]
+            if wrapper is not self._spent
+            and id(wrapper) not in users
+            and (not wrapper.live_entries() or (self.is_of_target and not self._unseen and self._is_idle(wrapper)))
+        ]
+        if gone:
+            lost = {id(wrapper) for wrapper in gone}
+            self.wrappers = [wrapper for wrapper in self.wrappers if id(wrapper) not in lost]
+            for table in (self._table, self._found, *(table for _, table in self._past)):
+                for values in [values for values, wrapper in table.items() if id(wrapper) in lost]:
+                    del table[values]
+            self._drop(gone)
+        return bool(gone)
+
+    def _spend_one(self, fields: Sequence[Field]) -> Wrapper:
+        """Return the wrapper that compiles nothing, for calls that have nothing to be told apart by."""
+        for field in fields:
+            # One dictionary for all the family's wrappers.
+            self.first().retired[self._name(field)] = self._cause()
+        if self._spent is None:
+            # Not apart: torch lets an isolated wrapper compile whatever it was told.
+            self._spent = self._made({self._name(field): "keeps changing" for field in fields}, apart=False)
+            self._spend(self._spent, f"{self._name(fields[0])} {self._cause()}")
+        return self._spent
 
     def _add(self, parameters: Parameters) -> Wrapper:
-        key = {self._name(field): field.said(parameters) for field in self.fields}
-        wrapper = self._make(repr(key), True)
+        return self._made({self._name(field): field.said(parameters) for field in self.fields}, apart=True)
+
+    def _made(self, key: dict[str, str], *, apart: bool) -> Wrapper:
+        wrapper = self._make(repr(key), apart)
         wrapper.key, wrapper.retired = key, self.first().retired
         self.wrappers.append(wrapper)
         return wrapper
@@ -196,12 +264,12 @@ class Family:
             # They may all have been this object's.
             shown: dict[Field, set[Hashable]] = self._shown.setdefault(field.holder(parameters), {})
             shown.setdefault(field, set()).update(each[field] for each in (new, *others) if field in each)
-        before, served = self._table, self._memo.items()
+        before, served = {**self._found, **self._table}, self._memo.items()
         keys = [values for values, known in before.items() if known is wrapper]
         self.fields += learned
         if deep:
             self._deep |= set(learned)
-        self._table = {}
+        self._table, self._found, self._used_up = {}, {}, set()
         self._memo.clear()
         # Nothing that is compiled is lost: each wrapper is filed under the values that it serves.
         for required in (new, *others):
@@ -217,35 +285,44 @@ class Family:
     def _values(self, parameters: Parameters) -> tuple[Hashable, ...]:
         return tuple(field.read(parameters) for field in self.fields)
 
-    def _moves(self, parameters: Parameters, values: tuple[Hashable, ...]) -> bool:
-        """Take note of an object's values; retire a field that keeps changing on one, such as a step counter."""
-        restless = []
+    def _restless_fields(self, parameters: Parameters, values: tuple[Hashable, ...]) -> list[Field]:
+        """Take note of an object's values; return the fields that keep changing on one, such as a step counter.
+
+        One object may count its steps while others of its class hold still. Where two do, all are taken to.
+        """
+        restless: list[Field] = []
         for field, value in zip(self.fields, values, strict=True):
-            if value is ABSENT:
+            holder = field.holder(parameters)
+            if value is ABSENT or holder is None:
                 continue
-            shown: dict[Field, set[Hashable]] = self._shown.setdefault(field.holder(parameters), {})
+            shown: dict[Field, set[Hashable]] = self._shown.setdefault(holder, {})
             known = shown.setdefault(field, set())
-            known.add(value)
+            if len(known) <= self._value_limit():
+                known.add(value)
             if len(known) > self._value_limit():
                 restless.append(field)
+                self._restless.setdefault(holder, set()).add(field)
         for field in restless:
-            self._retire(field)
-        return bool(restless)
+            if sum(field in fields for _, fields in self._restless.items()) > 1:
+                self._retire(field)
+        return restless
+
+    def _cause(self) -> str:
+        return f"took more than {self._value_limit()} values on one object"
 
     def _retire(self, field: Field) -> None:
+        self.retired[field] = f"{self._name(field)} {self._cause()}"
+        self._past.insert(0, (self.fields, self._table))
         index = self.fields.index(field)
-        self._past = self.fields, self._table
+        self._used_up = {values[:index] + values[index + 1 :] for values in (*self._table, *self._used_up)}
         self.fields = self.fields[:index] + self.fields[index + 1 :]
         self._deep.discard(field)
-        cause = f"took more than {self._value_limit()} values on one object"
-        self.retired[field] = why = f"{self._name(field)} {cause}"
-        self.first().retired[self._name(field)] = cause  # one dictionary for all the family's wrappers
-        # As many compilations as torch allows have been made for it. What it shares from here on makes none.
-        self._spend(self.first(), why)
-        self._table = (
-            {} if not self.fields else {values[:index] + values[index + 1 :]: self.first() for values in self._table}
-        )
+        self._table, self._found = {}, {}
         self._memo.clear()
+
+
+_Table = dict[tuple[Hashable, ...], Wrapper]
+_FOUND_LIMIT = 4096
 
 
 class ByIdentity:
@@ -259,16 +336,19 @@ class ByIdentity:
         entry = self._entries.get(id(key))
         return entry[1] if entry is not None and entry[0]() is key else None
 
-    def set(self, key: object, value: Any) -> None:
-        """Give `key` a value; nothing happens if it cannot be referred to weakly."""
+    def set(self, key: object, value: Any) -> bool:
+        """Give `key` a value; return False, and keep nothing, if it cannot be referred to weakly."""
         entries, number = self._entries, id(key)
 
         def gone(reference: weakref.ref[Any]) -> None:
             if (entry := entries.get(number)) is not None and entry[0] is reference:
                 del entries[number]
 
-        with contextlib.suppress(TypeError):
+        try:
             entries[number] = weakref.ref(key, gone), value
+        except TypeError:
+            return False
+        return True
 
     def setdefault(self, key: object, value: Any) -> Any:
         """Return the value of `key`; the first time, give it `value`."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ipy_dynwrap.cache import Wrapper
+from ipy_dynwrap.cache import Entry, Wrapper
 from ipy_dynwrap.families import ByIdentity, Family
 from ipy_dynwrap.fields import ABSENT, Field
 
@@ -27,6 +27,15 @@ class Target:
         self.l = l
 
 
+class Slotted:
+    """Cannot be referred to weakly."""
+
+    __slots__ = ("k",)
+
+    def __init__(self, k):
+        self.k = k
+
+
 @dataclass
 class World:
     """A family with a compiler that is pretended: an entry is what it requires of fields."""
@@ -36,6 +45,8 @@ class World:
     looked_for: int = 0
     compilations: int = 0
     spent: dict[Wrapper, str] = field(default_factory=dict)
+    dropped: list[Wrapper] = field(default_factory=list)
+    idle: bool = False
 
     def __post_init__(self):
         self.family = Family(
@@ -45,6 +56,8 @@ class World:
             wrapper_limit=lambda: WRAPPER_LIMIT,
             spend=self.spend,
             words=lambda source: source.replace("target", "self"),
+            drop=self.dropped.extend,
+            is_idle=lambda wrapper: self.idle,
         )
 
     def make(self, purpose, apart):
@@ -82,6 +95,8 @@ class World:
             before = list(self.entries[wrapper])
             new = {each: each.read(parameters) for each in reads}
             self.entries[wrapper].append(new)
+            alive = weakref.ref(template.__code__)
+            wrapper.entries.append(Entry("", "", None, None, 0.0, graph=True, code=alive, source=alive))
             self.compilations += 1
             self.family.learn(wrapper, parameters, new, before, deep=deep)
         return wrapper
@@ -254,17 +269,46 @@ def test_a_large_family_is_looked_up_in_a_dictionary(world):
     assert world.looked_for == 0
 
 
-def test_a_field_that_keeps_changing_on_one_object_is_retired(world):
-    target = Target(0)
-    for k in range(VALUE_LIMIT + 3):
+def count(world, target, start=0, **options):
+    """Call a target whose `k` is another one each time, more often than it may be."""
+    for k in range(start, start + VALUE_LIMIT + 3):
         target.k = k
-        world.call(target)
-    assert world.family.fields == ()
-    assert world.family.retired == {K: f"self.k took more than {VALUE_LIMIT} values on one object"}
-    assert world.spent == {world.family.first(): world.family.retired[K]}
+        wrapper = world.call(target, **options)
+    return wrapper
+
+
+CAUSE = f"took more than {VALUE_LIMIT} values on one object"
+
+
+def test_an_object_whose_field_keeps_changing_compiles_no_more(world):
+    spent = count(world, Target())
+    assert world.spent == {spent: f"self.k {CAUSE}"}
+    assert spent.key == {"self.k": "keeps changing"}
     assert world.compilations <= VALUE_LIMIT
+    assert world.family.first().retired == {"self.k": CAUSE}
+
+
+def test_other_objects_keep_the_field(world):
+    count(world, Target())
+    compilations = world.compilations
+    for k in (100, 101, 100, 101):
+        world.call(Target(k))
+    assert world.family.fields == (K,)
+    assert world.compilations == compilations + 2
+
+
+def test_a_field_that_keeps_changing_on_two_objects_is_retired(world):
+    count(world, one := Target())
+    count(world, other := Target())
+    assert world.family.fields == ()
+    assert world.family.retired == {K: f"self.k {CAUSE}"}
+    # A value that a remembered wrapper serves is not noted, so the second object may show one more.
+    assert world.compilations <= VALUE_LIMIT + 1
+    for target in (one, other, Target(200)):
+        assert world.call(target) in world.spent
+    assert len(world.spent) == 1
     # It is not learned again.
-    parameters = {"target": target, "args": (), "kwargs": {}}
+    parameters = {"target": one, "args": (), "kwargs": {}}
     assert world.family.learn(world.family.first(), parameters, {K: K.read(parameters)}, [{K: 1}], deep=False) == ()
 
 
@@ -272,23 +316,28 @@ def test_what_was_compiled_before_a_field_is_retired_still_serves(world):
     steady = [Target(100 + k) for k in range(3)]
     before = {target: world.call(target) for target in steady}
     assert len(set(before.values())) == 2
-    restless = Target(0)
-    for k in range(VALUE_LIMIT + 3):
-        restless.k = k
-        world.call(restless)
+    counters = [Target(), Target()]
+    for counter in counters:
+        count(world, counter)
     assert list(world.family.retired) == [K]
     compilations = world.compilations
-    for target, wrapper in before.items():
-        assert world.call(target) is wrapper
+    for _ in range(2):
+        for target, wrapper in before.items():
+            assert world.call(target) is wrapper
+    assert world.compilations == compilations
+    # Also on the objects that it was compiled for.
+    for k in range(VALUE_LIMIT):
+        counters[0].k = k
+        assert world.call(counters[0]) not in world.spent
     assert world.compilations == compilations
 
 
-def test_a_field_that_keeps_changing_in_an_argument_is_retired(world):
-    settings = Target(0)
+def test_a_field_that_keeps_changing_in_an_argument_compiles_no_more(world):
+    settings = Target()
     for k in range(VALUE_LIMIT + 3):
         settings.k = k
-        world.call(Target(), settings, reads=(FIRST_ARGUMENT,))
-    assert FIRST_ARGUMENT in world.family.retired
+        wrapper = world.call(Target(), settings, reads=(FIRST_ARGUMENT,))
+    assert wrapper in world.spent
     assert world.compilations <= VALUE_LIMIT
 
 
@@ -312,24 +361,39 @@ def test_a_field_that_goes_to_and_fro_stays(world):
 def test_all_wrappers_name_what_was_retired(world):
     for k in range(2):
         world.call(Target(k))
-    counter = Target(100)
-    for k in range(100, 100 + VALUE_LIMIT + 3):
-        counter.k = k
-        world.call(counter)
-    cause = f"took more than {VALUE_LIMIT} values on one object"
+    count(world, Target(), 100)
     assert len(world.family.wrappers) > 1
-    assert all(wrapper.retired == {"self.k": cause} for wrapper in world.family.wrappers)
+    assert all(wrapper.retired == {"self.k": CAUSE} for wrapper in world.family.wrappers)
 
 
 def test_the_other_fields_stay_when_one_is_retired(world):
     for l in (1, 2, 3):  # noqa: E741
         world.call(Target(0, l), reads=(K, L))
-    counter = Target(0, 1)
-    for k in range(VALUE_LIMIT + 3):
-        counter.k = k
-        world.call(counter, reads=(K, L))
+    counters = [Target(0, 1), Target(0, 1)]
+    for counter in counters:
+        count(world, counter, reads=(K, L))
     assert world.family.fields == (L,)
     assert list(world.family.retired) == [K]
+    # What has cost its share compiles no more, and what has not does.
+    compilations = world.compilations
+    assert world.call(counters[0], reads=(K, L)) in world.spent
+    assert world.compilations == compilations
+    assert world.call(Target(0, 4), reads=(K, L)) not in world.spent
+    assert world.compilations == compilations + 1
+
+
+def test_values_of_what_stays_are_kept_apart_when_a_field_is_retired(world):
+    steady = [Target(k, l) for k in (50, 51) for l in (1, 2)]  # noqa: E741
+    for target in steady:
+        world.call(target, reads=(K, L))
+    counters = [Target(0, 1), Target(0, 1)]
+    for counter in counters:
+        count(world, counter, reads=(K, L))
+    assert list(world.family.retired) == [K]
+    compilations = world.compilations
+    for target in steady:
+        assert world.call(target, reads=(K, L)) not in world.spent
+    assert world.compilations == compilations
 
 
 def test_there_are_no_more_wrappers_than_the_limit(world):
@@ -338,6 +402,43 @@ def test_there_are_no_more_wrappers_than_the_limit(world):
     assert len(world.family.wrappers) == WRAPPER_LIMIT
     # What is left over goes to the first one.
     assert world.call(Target(100)) is world.family.first()
+
+
+def test_what_nobody_can_come_to_makes_room(world):
+    kept = [Target(k) for k in range(3)]
+    for target in (*kept, *kept):
+        world.call(target)
+    for k in range(100, 100 + 2 * WRAPPER_LIMIT):
+        world.call(Target(k))
+    assert world.dropped == []
+    world.idle = True
+    wrapper = world.call(Target(1000))
+    assert wrapper in world.family.wrappers[1:]
+    assert len(world.dropped) > 1
+    assert not set(world.dropped) & set(world.family.wrappers)
+    compilations = world.compilations
+    for target in kept:
+        world.call(target)
+    assert world.compilations == compilations
+
+
+def test_what_has_no_entry_any_more_makes_room(world):
+    for k in range(2 * WRAPPER_LIMIT):
+        world.call(Target(k))
+    for wrapper in world.family.wrappers[1:3]:
+        wrapper.entries, world.entries[wrapper] = [], []
+    for k in range(1000, 1003):
+        world.call(Target(k))
+    assert len(world.dropped) == 2
+    assert len(world.family.wrappers) == WRAPPER_LIMIT
+
+
+def test_targets_that_cannot_be_watched_keep_their_wrappers(world):
+    for k in range(2 * WRAPPER_LIMIT):
+        world.call(Slotted(k))
+    world.idle = True
+    world.call(Slotted(1000))
+    assert world.dropped == []
 
 
 def test_a_wrapper_that_is_full_is_left_to_those_who_have_it(world):
@@ -364,13 +465,8 @@ def test_targets_are_not_kept(world):
     assert world.call(Target(3)) is world.family.wrappers[-1]
 
 
-class Slotted:
-    __slots__ = ("k",)
-
-
 def test_targets_without_weak_references_are_looked_at_each_time(world):
-    target = Slotted()
-    target.k = 1
+    target = Slotted(1)
     assert world.call(target) is world.family.first()
     assert world.family.remembered(target) is None
     target.k = 2

@@ -113,6 +113,8 @@ def pretend(monkeypatch):
             wrapper_limit=lambda: 64,
             spend=lambda *_: None,
             words=str,
+            drop=lambda _: None,
+            is_idle=lambda _: False,
         )
         guards.clear()
         guards.update({f"entry {i}": texts for i, texts in enumerate([*earlier, new])})
