@@ -17,7 +17,7 @@ import sys
 import threading
 import types
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import CodeType, FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -43,7 +43,7 @@ from torch._C._dynamo.eval_frame import (
 from torch._C._dynamo.eval_frame import _FrameAction as FrameAction
 from torch._C._dynamo.eval_frame import _FrameExecStrategy as FrameExecStrategy
 from torch._C._dynamo.eval_frame import reset_code as _reset_code
-from torch._dynamo import config, convert_frame, eval_frame, exc, trace_rules
+from torch._dynamo import config, convert_frame, decorators, eval_frame, exc, trace_rules
 from torch._dynamo.bytecode_transformation import _cached_cleaned_instructions
 from torch._dynamo.eval_frame import OptimizedModule, innermost_backend, innermost_fn, set_eval_frame
 from torch._dynamo.external_utils import wrap_inline
@@ -559,6 +559,9 @@ class _Observed:
         return detail if tried < recompile_limit() else None
 
     def __call__(self, frame: Any, entry: Any, frame_state: dict[str, Any]) -> Any:
+        if sys._getframe(1).f_code is decorators._nonrecursive_disable_wrapper_code:
+            # Torch looks at who calls the frame, and this stands between.
+            return ConvertFrameReturn(apply_to_code=False, skip_reason="not to be compiled itself")
         try:
             return self._compile(frame, entry, frame_state)
         except BaseException:
@@ -862,6 +865,9 @@ def _looking_into(classes: set[type]) -> Iterator[None]:
             classes.add(value if isinstance(value, type) else type(value))
             if isinstance(value, _C_CALLABLES) and not _is_bound_anew(value, self.source):
                 self.install_guards(GuardBuilder.ID_MATCH)
+            if issubclass(type(value), type) and getattr(self.source, "freevar_name", None) != "__class__":
+                # Torch takes a class that it reaches through a closure for the one that `super()` refers to.
+                self.install_guards(GuardBuilder.CLASS_MATCH)
         return original(self, value)
 
     with _patching:
@@ -971,17 +977,14 @@ def _are_of_their_module(scope: Mapping[str, object]) -> bool:
 
 
 class Shapes:
-    """What torch has seen of the sizes of a frame's arguments: a size that changes is compiled as dynamic.
-
-    Torch keeps it for the code object. So a second target with another shape makes the shape dynamic for all, although
-    each has one only (pytorch issue 172747); and what the calls of one wrapper have shown is not known to the next.
+    """What torch has seen of the arguments of a frame: a size that changes is compiled as dynamic.
 
     Parameters
     ----------
     code, closure
-        The code object of the frame, and the cells of its function.
+        The code object of the frame, for which torch keeps it, and the cells of its function.
     target
-        The variables that hold what is called. Their sizes and numbers are left as torch has them.
+        The variables that hold what is called. What torch has seen of that is left alone.
     """
 
     def __init__(self, code: CodeType, closure: tuple[types.CellType, ...], target: frozenset[str]) -> None:
@@ -996,25 +999,20 @@ class Shapes:
         """Return what was seen, by source."""
         return {name: copy.copy(entry) for name, entry in self._known().items() if self._is_of_argument(name)}
 
-    def learn(self, dynamic: Mapping[str, Any]) -> None:
-        """Add what is dynamic in `dynamic`, which another frame with the same variables has seen."""
-        known = self._known()
-        for name, entry in dynamic.items():
-            known[name] |= _changing(entry)
+    def add(self, seen: Mapping[str, Any]) -> bool:
+        """Add what was seen elsewhere; tell whether a size is dynamic now that was not."""
+        known, changed = self._known(), False
+        for name, entry in seen.items():
+            before = known[name].size
+            known[name] |= copy.copy(entry)
+            changed = changed or (isinstance(before, tuple) and _dynamic(known[name].size) != _dynamic(before))
+        return changed
 
-    def compare_with(self, seen: Iterable[Mapping[str, Any]]) -> None:
-        """Let the sizes of the next call be compared with what was `seen` alone; what has become dynamic stays so.
-
-        Numbers are left as they are: one that differs from target to target becomes a variable of one graph for all.
-        """
+    def forget_sizes(self) -> None:
+        """Let the next call's sizes be compared with nothing; what has become dynamic stays so."""
         known = self._known()
-        tensors = [name for name in known if self._is_of_argument(name) and isinstance(known[name].size, tuple)]
-        for name in tensors:
+        for name in [name for name in known if self._is_of_argument(name) and isinstance(known[name].size, tuple)]:
             known[name] = _changing(known[name])
-        for each in seen:
-            for name in tensors:
-                if name in each:
-                    known[name] |= each[name]
 
     def _known(self) -> Any:
         return get_code_state()[self._id].automatic_dynamic
@@ -1026,13 +1024,13 @@ class Shapes:
 
 def _changing(entry: Any) -> Any:
     """Return what is dynamic in an entry; of the rest it knows nothing."""
+    return FrameStateSizeEntry(*map(_dynamic, (entry.scalar, entry.size, entry.stride)))
 
-    def each(part: Any) -> Any:
-        if isinstance(part, tuple):
-            return tuple(map(each, part)) if auto_dynamic in part else auto_unset
-        return part if part is auto_dynamic else auto_unset
 
-    return FrameStateSizeEntry(scalar=each(entry.scalar), size=each(entry.size), stride=each(entry.stride))
+def _dynamic(part: Any) -> Any:
+    if isinstance(part, tuple):
+        return tuple(map(_dynamic, part)) if auto_dynamic in part else auto_unset
+    return part if part is auto_dynamic else auto_unset
 
 
 # Files

@@ -154,6 +154,7 @@ class _Recorder:
         call = self._calls.stack[-1]
         pending = call.pending.pop()
         started, seconds = pending.event, time.perf_counter() - pending.begun
+        pending.learning.finish()
         self._book(call, pending, outcome, seconds)
         if outcome.guards is not None:
             facts = blindspots.Facts(outcome.classes)

@@ -73,6 +73,8 @@ class Family:
         self.retired: dict[Field, str] = {}
         # What each entry was compiled for (`learning.Compiled`), by its compiled code object.
         self.compiled = ByIdentity()
+        # The code objects for which another target's other shape was once not taken for a shape that changes.
+        self.excused = ByIdentity()
         self._deep: set[Field] = set()
         self._table: _Table = {}
         # Where an entry was found that does not read the fields: found again by looking, so it may be forgotten.

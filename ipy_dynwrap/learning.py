@@ -52,13 +52,10 @@ class Compiled:
         The code object that it belongs to: the wrapper's, or that of a frame after a graph break.
     required
         What it requires of each field that it pins.
-    shapes
-        The sizes of its frame's arguments as torch had seen them by then.
     """
 
     source: CodeType
     required: Requirements
-    shapes: Mapping[str, Any]
 
     def is_for(self, parameters: Mapping[str, object]) -> bool:
         """Tell whether a call with these parameters meets all that is required of its target and its objects."""
@@ -68,8 +65,10 @@ class Compiled:
 class Compilation:
     """One compilation for a call, from the side of what is learned.
 
-    What the sizes of its arguments are compared with, to tell which of them change, are the entries for targets like
-    this one. What has become dynamic for one wrapper is so for every other that the family adds.
+    Torch compiles a size as dynamic once two calls of one code object differed in it. Here that is so for the calls of
+    a whole family, so that a family needs no more compilations than one function that is given the target would. But
+    the first time that only the target is another one, with a shape of its own, says nothing about sizes that change
+    (pytorch issue 172747).
 
     Parameters
     ----------
@@ -84,17 +83,28 @@ class Compilation:
         self._is_own = frame.code is wrapper.code
         self._place = _Placing(family.receiver, parameters, None if self._is_own else frame.f_locals)
         self._shapes = dynamo.Shapes(frame.code, frame.closure, self._place.of_target)
+        # The first wrapper's record is the family's; a frame after a graph break has one for all wrappers anyway.
+        self._of_family = self._shapes.of(family.first().code) if self._is_own else self._shapes
+        self._code = family.first().code if self._is_own else frame.code
+        self._set_aside: dict[str, Any] | None = None
 
     @property
     def _earlier(self) -> list[Compiled]:
         return [each for _, each in self._family.compiled.items() if each.source is self._frame.code]
 
     def prepare(self) -> None:
-        """Let the shapes of this call be compared with those of its like only."""
-        if earlier := self._earlier:
-            self._shapes.compare_with(each.shapes for each in earlier if each.is_for(self._parameters))
-        elif (first := self._shapes_of_first()) is not None:
-            self._shapes.learn(first.seen())
+        """Let torch compare the shapes of this call with those that the family has seen."""
+        if self._frame.code is not self._code:
+            self._shapes.add(self._of_family.seen())
+        if not self._family.excused.get(self._code) and self._is_for_another_target():
+            self._set_aside = self._of_family.seen()
+            self._shapes.forget_sizes()
+
+    def _is_for_another_target(self) -> bool:
+        earlier = self._earlier
+        if not earlier:
+            return self._is_own and bool(self._family.compiled.items())
+        return not any(each.is_for(self._parameters) for each in earlier)
 
     def learn(self, code: CodeType, guards: Any) -> tuple[Field, ...]:
         """Let the family learn from the new entry; return the new fields.
@@ -107,17 +117,19 @@ class Compilation:
             The guards of the entry.
         """
         earlier = self._earlier
-        new = Compiled(self._frame.code, self._place(guards), self._shapes.seen())
+        new = Compiled(self._frame.code, self._place(guards))
         self._family.compiled.set(code, new)
-        if (first := self._shapes_of_first()) is not None:
-            first.learn(new.shapes)
         others = [each.required for each in earlier]
         return self._family.learn(self._wrapper, self._parameters, new.required, others, deep=not self._is_own)
 
-    def _shapes_of_first(self) -> dynamo.Shapes | None:
-        """Return what is known of the arguments by the wrapper that the family started with, if it is another one."""
-        first = self._family.first()
-        return None if not self._is_own or first is self._wrapper else self._shapes.of(first.code)
+    def finish(self) -> None:
+        """Give what torch has seen of this call to the family."""
+        seen = self._shapes.seen()
+        changed = False if self._set_aside is None else self._of_family.add(self._set_aside)
+        if self._frame.code is not self._code:
+            changed = self._of_family.add(seen) or changed
+        if changed and self._set_aside is not None:
+            self._family.excused.set(self._code, True)
 
 
 class _Placing:

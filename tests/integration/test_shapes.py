@@ -97,9 +97,9 @@ TARGETS = {
 
 
 @pytest.mark.parametrize("make", TARGETS.values(), ids=TARGETS)
-def test_targets_with_one_shape_each_are_compiled_for_it(call, make):
-    """The shapes of other targets say nothing about a target's own (pytorch issue 172747)."""
-    for size in (4, 6, 3):
+def test_two_targets_with_one_shape_each_are_compiled_for_it(call, make):
+    """The shape of another target says nothing about a target's own (pytorch issue 172747)."""
+    for size in (4, 6):
         compiled = call(make(size), torch.ones(size))
     assert not any(compiled)
 
@@ -112,6 +112,26 @@ def test_two_closures_over_numbers_are_compiled_for_their_shapes(call):
     for size in (3, 5, 7):
         compiled = call(over(size + 0.5), torch.ones(size))
     assert compiled == [False, False, True]
+
+
+@pytest.mark.parametrize("rows", [(2, 4, 3), (2, 2, 4, 3, 2)])
+def test_a_family_compiles_once_more_than_torch_does_at_most(call, rows):
+    """With a third shape a size changes: what is compiled from there on serves every size."""
+    targets = [Named("n" * index) for index in range(len(rows))]
+    for target, size in zip(targets, rows, strict=True):
+        call(target, torch.ones(size))
+    for target in targets:
+        for size in (2, 3, 4, 5):
+            compiled = call(target, torch.ones(size))
+    alone = Shapes()
+    torch._dynamo.reset()
+    together = torch.compile(lambda target, x: target(x), backend=alone)
+    for target, size in zip(targets, rows, strict=True):
+        together(target, torch.ones(size))
+    for target in targets:
+        for size in (2, 3, 4, 5):
+            together(target, torch.ones(size))
+    assert len(compiled) <= len(alone.dynamic) + 1
 
 
 @pytest.mark.parametrize("make", TARGETS.values(), ids=TARGETS)

@@ -49,3 +49,84 @@ def test_compiling_inside_of_what_is_compiled(compiler):
     for function in (plainly, by_decorator):
         compiled = compiler(function, backend="eager", fullgraph=True)
         assert compiled(torch.ones(2)).tolist() == [2, 2]
+
+
+class One:
+    def __init__(self, x):
+        self.x = x + 1
+
+
+class Two:
+    def __init__(self, x):
+        self.x = x + 2
+
+
+class OneTensor(torch.Tensor):
+    pass
+
+
+class Base(torch.nn.Module):
+    def forward(self, x):
+        return x + 1
+
+
+class Derived(Base):
+    def forward(self, x):
+        return super().forward(x) * 2
+
+
+def over(kind, cls):
+    """Return a function that closes over a class, and what puts another one into its cell."""
+    held = cls
+
+    def by_call(x):
+        return held(5).x + x
+
+    def by_another(x):
+        return by_call(x)
+
+    def by_type(x):
+        return x + isinstance(x, held)
+
+    def put(other):
+        nonlocal held
+        held = other
+
+    return {"called": by_call, "called by another": by_another, "asked for": by_type}[kind], put
+
+
+@pytest.mark.parametrize("kind", ["called", "called by another", "asked for"])
+def test_a_class_in_a_closure_is_replaced(way, counter, kind):
+    """Torch has no guard on it where the function is inlined."""
+    one, two = (One, Two) if kind != "asked for" else (OneTensor, torch.Tensor)
+    function, put = over(kind, one)
+    call = way(backend=counter)
+    x = torch.zeros(2)
+    for cls in (one, two, one, two):
+        put(cls)
+        torch.testing.assert_close(call(function, x), function(x))
+    assert counter.graphs == 2
+
+
+def test_the_class_that_super_refers_to_is_one_and_the_same(way, counter):
+    call = way(backend=counter)
+    for module in (Derived(), Derived()):
+        torch.testing.assert_close(call(module, torch.zeros(2)), torch.full((2,), 2.0))
+    assert counter.graphs == 1
+
+
+def test_what_is_disabled_but_not_what_it_calls_runs_as_it_is(way):
+    seen = []
+
+    @torch.compiler.disable(recursive=False)
+    def inner(x):
+        seen.append(torch.compiler.is_compiling())
+        return x + 1
+
+    def outer(x):
+        return inner(x) * 2
+
+    call = way(backend="eager")
+    for _ in range(3):
+        torch.testing.assert_close(call(outer, torch.ones(2)), torch.full((2,), 4.0))
+    assert seen == [False] * 3
