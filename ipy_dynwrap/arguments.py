@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
+import importlib.util
 import re
+import sys
 from argparse import BooleanOptionalAction, Namespace
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -36,7 +39,11 @@ class CellError(UsageError, InputRejected):
 
 class _Parser(MagicArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise CellError(f"%%compile: {message} (%%compile? shows the options)")
+        known = [f"--{name}" for name in (*_VALUED, *_SWITCHES)]
+        unknown = [word for word in message.split() if word.startswith("--") and word.partition("=")[0] not in known]
+        close = difflib.get_close_matches(unknown[0].partition("=")[0], known, n=1) if unknown else []
+        hint = f"did you mean {close[0]}?" if close else "%%compile? shows the options"
+        raise CellError(f"%%compile: {message} ({hint})")
 
 
 _VALUED = {
@@ -107,6 +114,7 @@ def request(line: str, shell: InteractiveShell) -> Request:
         if current() is not None:
             raise CellError("%%compile inside a region: the region that is open compiles this code already")
         try:
+            _check_modules(given.include)
             options = _options(given, shell)
             region = Region(options, include=given.include, exclude=given.exclude, stance=given.stance)
         except (ValueError, RegionError) as problem:  # OptionsError is a ValueError
@@ -125,6 +133,14 @@ def _parse(line: str, defaults: config.DynWrap) -> Namespace:
         if value is None:
             setattr(given, name, getattr(defaults, name))
     return given
+
+
+def _check_modules(names: list[str]) -> None:
+    for name in names:
+        # Nothing is imported for the asking, and a package would be for one of its modules.
+        package = name.partition(".")[0]
+        if package not in sys.modules and (not package.isidentifier() or importlib.util.find_spec(package) is None):
+            raise ValueError(f"--include: there is no module {name!r}")
 
 
 def _options(given: Namespace, shell: InteractiveShell) -> Options:

@@ -22,8 +22,6 @@ __all__ = ["DynWrapMagics"]
 
 _COMPILE = """Run a cell, or one statement, with what it calls compiled by torch.compile.
 
-::
-
   %%compile [options]
   ...the cell
 

@@ -196,7 +196,12 @@ def test_error_while_the_region_is_left_is_shown(net, monkeypatch):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("--bakend eager", ["unrecognized arguments: --bakend eager", "%%compile?"]),
+        ("--bakend eager", ["unrecognized arguments: --bakend eager", "did you mean --backend?"]),
+        ("--full-graph", ["unrecognized arguments: --full-graph", "did you mean --fullgraph?"]),
+        ("--zzz", ["unrecognized arguments: --zzz", "%%compile? shows the options"]),
+        ("--include no_such_module", ["--include: there is no module 'no_such_module'"]),
+        ("--include no_such_package.module", ["no module 'no_such_package.module'"]),
+        ("--include ./lib.py", ["no module './lib.py'"]),
         ("--backend", ["--backend", "expected one argument"]),
         ("eager", ["unrecognized arguments: eager"]),
         ("--backend nope", ["unknown backend 'nope'", "inductor"]),
