@@ -9,15 +9,25 @@ compared before an entry runs, so that a changed fact sends the call to another 
 `GlobalHooks`
     Hooks that are registered for all modules (pytorch issue 149502).
 
-C functions and descriptors in closures, defaults, arguments, containers and attributes (pytorch issue 197811) need no
-fact: `dynamo` asks torch for an identity guard where it meets one.
+The rest needs no fact, for `dynamo` asks torch for a guard of torch's own kinds where it leaves one out:
+
+- on the identity of C functions and descriptors in closures, defaults, arguments, containers and attributes (pytorch
+  issue 197811);
+- that no global shadows a built-in name;
+- that an attribute is absent from the object, its class, the function or the Python module where it was not found, and
+  which keys an object's ``__dict__`` has;
+- on the environment variables that ``os.getenv`` reads;
+- whether two objects that are compared are one, as ``x is MISSING`` asks.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import functools
 import itertools
+import os
+import re
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from types import FunctionType
@@ -25,10 +35,18 @@ from typing import Any
 
 from . import _native, dynamo
 from .keys import qualified_name
+from .showing import shown
+from .sources import is_static, mro, namespace
 
 __all__ = ["Facts", "said"]
 
 _numbers = itertools.count(1)
+_SHADOWED = re.compile(r"not ___dict_contains\('(\w+)', G\['(?:__import_|___unnamed_scope_)[^']+'\](?:\.__dict__)?\)")
+_SET_ON_CLASS = re.compile(r"not ___dict_contains\('(\w+)', dict\(.+\.__dict__\)\)")
+_ENVIRONMENT = re.compile(
+    r"not ___dict_contains\((?P<new>b'[^']*'), \S*\benviron\._data\)"
+    r"|\benviron\._data\[(?P<name>b'[^']*')\](?: == (?P<old>b'[^']*'))?"
+)
 _known: weakref.WeakValueDictionary[int, Facts] = weakref.WeakValueDictionary()
 
 
@@ -66,12 +84,26 @@ class Facts:
 
 
 def said(text: str) -> str | None:
-    """Return which fact changed, in words, if `text` is the text of such a guard; None if not."""
+    """Return in words what changed, if `text` is the text of a guard that torch alone would not have; None if not."""
+    if (shadowed := _SHADOWED.search(text)) is not None:
+        return f"`{shadowed[1]}` is a global now"
+    if (added := _SET_ON_CLASS.search(text)) is not None:
+        return f"{added[1]} was set on a class"
+    if (variable := _ENVIRONMENT.search(text.partition("\n")[0])) is not None:
+        return _said_of_environment(variable)
     if "___dynwrap_facts(" not in text:
         return None
     number = int(text.partition("___dynwrap_facts(")[2].partition(")")[0])
     facts = _known.get(number)
     return (facts._changed if facts is not None else None) or "a method was replaced"  # noqa: SLF001 - its own class
+
+
+def _said_of_environment(found: re.Match[str]) -> str:
+    name, old = (os.fsdecode(ast.literal_eval(part or "b''")) for part in (found["name"] or found["new"], found["old"]))
+    now = os.environ.get(name)
+    if now is None:
+        return f"os.environ[{name!r}] is gone"
+    return f"os.environ[{name!r}] {f'{shown(old)} -> {shown(now)}' if found['old'] else 'was set'}"
 
 
 class Methods:
@@ -86,7 +118,7 @@ class Methods:
     def __init__(self, classes: Iterable[type]) -> None:
         classes = list(classes)
         # What a metaclass defines is a method of its classes.
-        looked_at = [each for each in dict.fromkeys((*classes, *map(type, classes))) if not _is_static(each)]
+        looked_at = [each for each in dict.fromkeys((*classes, *map(type, classes))) if not is_static(each)]
         self._classes = tuple(map(weakref.ref, looked_at))
         self._functions_of = tuple(map(_functions, looked_at))
         own = {id(function()): function for found in self._functions_of for function in _own(found)}
@@ -133,16 +165,15 @@ _Functions = dict[str, tuple["weakref.ref[FunctionType]", bool]]
 def _functions(cls: type) -> _Functions:
     """Return what `cls` has under each name that is a function, with whether the function is torch's own."""
     found: _Functions = {}
-    for base in reversed(cls.__mro__):
+    for base in reversed(mro(cls)):
         found.update(_functions_in(base))
     return found
 
 
 def _functions_in(base: type) -> _Functions:
-    torchs = base.__module__.partition(".")[0] == "torch"
-    return {
-        name: (weakref.ref(function), torchs) for name, value in vars(base).items() for function in _unwrapped(value)
-    }
+    own = namespace(base)
+    torchs = str(own.get("__module__")).partition(".")[0] == "torch"
+    return {name: (weakref.ref(function), torchs) for name, value in own.items() for function in _unwrapped(value)}
 
 
 def _unwrapped(value: Any) -> Iterator[FunctionType]:
@@ -165,11 +196,6 @@ def _differs(known: _Functions, now: _Functions) -> bool:
     return known.keys() != now.keys() or any(
         function() is None or function() is not now[name][0]() for name, (function, _) in known.items()
     )
-
-
-def _is_static(cls: type) -> bool:
-    """Tell whether the attributes of a class cannot be set."""
-    return not cls.__flags__ & (1 << 9)  # Py_TPFLAGS_HEAPTYPE
 
 
 class GlobalHooks:

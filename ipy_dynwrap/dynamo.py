@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import enum
 import functools
 import gc
 import inspect
 import logging
+import os
 import re
 import sys
 import threading
@@ -22,6 +24,7 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from .sources import PARTS, is_static, mro, namespace, own_dict
 from .supported import require
 
 require()  # before anything that another torch may not have
@@ -52,15 +55,36 @@ from torch._dynamo.guards import (
     GuardBuilder,
     code_framelocals_names_reversed_cached,
     get_and_maybe_log_recompilation_reasons,
+    get_verbose_code_parts,
     install_guard,
 )
 from torch._dynamo.pgo import CodeId, FrameStateSizeEntry, auto_dynamic, auto_unset, get_code_state
 from torch._dynamo.resume_execution import TORCH_DYNAMO_RESUME_IN_PREFIX
-from torch._dynamo.source import DictGetItemSource, GlobalSource
-from torch._dynamo.symbolic_convert import InliningInstructionTranslator, InstructionTranslatorBase, _import_module
+from torch._dynamo.source import (
+    AttrSource,
+    DictGetItemSource,
+    GetItemSource,
+    GlobalSource,
+    TypeDictSource,
+    TypeMROSource,
+    is_from_skip_guard_source,
+)
+from torch._dynamo.symbolic_convert import (
+    InliningInstructionTranslator,
+    InstructionTranslator,
+    InstructionTranslatorBase,
+    _import_module,
+    compare_op_handlers,
+)
 from torch._dynamo.types import ConvertFrameReturn
 from torch._dynamo.utils import counters, get_metrics_context, graph_break_reasons
+from torch._dynamo.variables import ConstantVariable, builtin, object_protocol
+from torch._dynamo.variables import builder as variable_builder
 from torch._dynamo.variables.builder import VariableBuilder
+from torch._dynamo.variables.dicts import ConstDictVariable, SideEffectsProxyDict
+from torch._dynamo.variables.functions import UserFunctionVariable
+from torch._dynamo.variables.misc import PythonModuleVariable
+from torch._dynamo.variables.user_defined import UserDefinedClassVariable, UserDefinedObjectVariable
 from torch.nn.modules import module
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.utils._config_module import _UNSET_SENTINEL
@@ -590,6 +614,7 @@ class _Observed:
                     _looking_into(classes),
                     _reading_own_globals(),
                     _guarding_what_is_absent(),
+                    _guarding_identity(),
                     _minding_graph_modules(),
                     _unlogged(_FAKE_TENSOR_ERROR, *(_SAID_UNDER_THE_CELL if observer.tells_the_user() else ())),
                 ):
@@ -886,6 +911,8 @@ def _reading_own_globals() -> Iterator[None]:
     Torch reads, and guards, those of the module that `__name__` among them tells of. But a script that `%run` ran, a
     second shell, or a module that was imported anew has globals of its own. Under a wrapper every function is inlined,
     so what torch gets right at the root would be wrong here.
+
+    Those of the standard library torch does not guard. `os.getenv` reads one whose content changes.
     """
     translator: Any = InliningInstructionTranslator
     thread = threading.get_ident()
@@ -893,7 +920,9 @@ def _reading_own_globals() -> Iterator[None]:
     def find(self: Any, name: str) -> Any:
         scope = self.f_globals
         if threading.get_ident() != thread or _are_of_their_module(scope):
-            return original(self, name)
+            value, variable, source = original(self, name)
+            is_environment = scope is vars(os) and name in ("environ", "environb")
+            return value, variable, source.base if is_environment else source
         if self.current_instruction.opname == "STORE_GLOBAL":
             # Torch cannot set one of these while it inlines; in a frame of its own the function can.
             exc.unimplemented(
@@ -925,19 +954,32 @@ def _replaced(owner: Any, name: str, replacement: Callable[..., Any]) -> Iterato
             return original(*args, **kwargs)
         return replacement(original, *args, **kwargs)
 
+    where = owner if isinstance(owner, dict) else vars(owner)
+    put = owner.__setitem__ if isinstance(owner, dict) else functools.partial(setattr, owner)
     with _patching:
-        original = owner.__dict__[name]
-        setattr(owner, name, method)
+        original = where[name]
+        put(name, method)
         try:
             yield
         finally:
-            setattr(owner, name, original)
+            put(name, original)
 
 
 @contextlib.contextmanager
 def _guarding_what_is_absent() -> Iterator[None]:
     """Guard that what was not there still is not, where Dynamo goes on to something else without a guard."""
-    with _replaced(InstructionTranslatorBase, "load_builtin", _load_builtin):
+    with (
+        _replaced(InstructionTranslatorBase, "load_builtin", _load_builtin),
+        _replaced(UserDefinedObjectVariable, "generic_getattr", _attribute_of_object),
+        _replaced(UserDefinedClassVariable, "var_getattr", _attribute_of_class),
+        _replaced(PythonModuleVariable, "var_getattr", _attribute_of_module),
+        _replaced(PythonModuleVariable, "call_obj_hasattr", _has_module),
+        _replaced(UserFunctionVariable, "var_getattr", _attribute_of_function),
+        _replaced(UserFunctionVariable, "call_obj_hasattr", _attribute_of_function),
+        _replaced(ConstDictVariable, "getitem_const_raise_exception_if_absent", _item_of_dictionary),
+        _replaced(SideEffectsProxyDict, "__contains__", _has_key),
+        _replaced(SideEffectsProxyDict, "__iter__", _keys_of),
+    ):
         yield
 
 
@@ -945,24 +987,190 @@ def _load_builtin(original: Callable[..., None], translator: Any, instruction: A
     """Load a built-in name, which a global of that name would shadow."""
     original(translator, instruction)
     name, scope = instruction.argval, translator.f_globals
-    if _is_nobodys(scope):
-        return
-    if isinstance(module_name := scope.get("__name__"), str) and _are_of_their_module(scope):
-        source, absent = translator.import_source(module_name), _absent_attribute(name)
-    else:
+    module_name = scope.get("__name__")
+    if not (isinstance(module_name, str) and _are_of_their_module(scope)):
         source = GlobalSource(translator.output.install_global_by_id("___unnamed_scope", scope))
-        absent = functools.partial(GuardBuilder.DICT_NOT_CONTAINS, key=name)
-    install_guard(source.make_guard(absent))
+        install_guard(source.make_guard(_absent_key(name)))
+    elif not _is_nobodys(module_name):
+        install_guard(translator.import_source(module_name).make_guard(_absent_attribute(name)))
+
+
+def _attribute_of_object(original: Callable[..., Any], variable: Any, translator: Any, name: str) -> Any:
+    """Read an attribute of an object, which ``__getattr__`` answers for as long as nothing else does."""
+    source, value, own = variable.source, variable.value, own_dict(variable.value)
+    if (
+        source is not None
+        and own is not None
+        and name not in own
+        and not any(name in namespace(base) for base in mro(type(value)))
+        and not (is_module(value) and any(name in own.get(part, ()) for part in PARTS))
+    ):
+        install_guard(source.make_guard(_absent_attribute(name)))
+        if is_module(value):
+            for part in PARTS:
+                install_guard(AttrSource(source, part).make_guard(_absent_key(name)))
+        _guard_absent_from_class(type(value), variable.cls_source, name)
+    return original(variable, translator, name)
+
+
+def _attribute_of_class(original: Callable[..., Any], variable: Any, translator: Any, name: str) -> Any:
+    """Read an attribute of a class, which a metaclass's ``__getattr__`` answers for as long as nothing else does."""
+    if variable.source is not None and not any(name in namespace(base) for base in mro(variable.value)):
+        _guard_absent_from_class(variable.value, variable.source, name)
+    return original(variable, translator, name)
+
+
+def _guard_absent_from_class(cls: type, source: Any, name: str) -> None:
+    for index, base in enumerate(mro(cls)):
+        if source is not None and _may_get_attributes(base):
+            at = source if index == 0 else GetItemSource(TypeMROSource(source), index)
+            install_guard(TypeDictSource(at).make_guard(_absent_key(name)))
+
+
+def _may_get_attributes(cls: type) -> bool:
+    return not (is_static(cls) or _is_nobodys(str(namespace(cls).get("__module__"))))
+
+
+def _attribute_of_module(original: Callable[..., Any], variable: Any, translator: Any, name: str) -> Any:
+    _guard_absent_from_module(variable, name)
+    return original(variable, translator, name)
+
+
+def _has_module(original: Callable[..., Any], variable: Any, translator: Any, name: str) -> Any:
+    """Tell whether a module has an attribute: torch does without any guard."""
+    if not _guard_absent_from_module(variable, name) and variable.source is not None and not variable.is_torch:
+        install_guard(AttrSource(variable.source, "__dict__").make_guard(_present_key(name)))
+    return original(variable, translator, name)
+
+
+def _guard_absent_from_module(variable: Any, name: str) -> bool:
+    absent = name not in variable.value.__dict__
+    if absent and variable.source is not None and not variable.is_torch:
+        install_guard(variable.source.make_guard(_absent_attribute(name)))
+    return absent
+
+
+def _attribute_of_function(original: Callable[..., Any], variable: Any, translator: Any, name: str) -> Any:
+    if not name.startswith("__"):
+        _guard_key(variable.get_source(), variable.fn.__dict__, name)
+    return original(variable, translator, name)
+
+
+def _item_of_dictionary(original: Callable[..., Any], variable: Any, translator: Any, key: Any) -> Any:
+    try:
+        return original(variable, translator, key)
+    except exc.ObservedException:
+        variable.install_dict_contains_guard(translator, [key])
+        raise
+
+
+def _has_key(original: Callable[..., bool], items: Any, key: Any) -> bool:
+    """Tell whether there is a key in the ``__dict__`` of an object: torch does without any guard."""
+    _guard_key(items.item.source, items.get_example_value_dict(items.item), items._maybe_unwrap_key(key))
+    return original(items, key)
+
+
+def _keys_of(original: Callable[..., Iterator[Any]], items: Any) -> Iterator[Any]:
+    """Yield the keys of the ``__dict__`` of an object, or count them: torch does without any guard."""
+    if items.item.source is not None:
+        source = AttrSource(items.item.source, "__dict__")
+        InstructionTranslator.current_tx().output.guard_on_key_order.add(source)
+        install_guard(source.make_guard(GuardBuilder.DICT_KEYS_MATCH))
+    return original(items)
+
+
+def _guard_key(source: Any, own: Mapping[str, object], name: object) -> None:
+    if source is None or not isinstance(name, str):
+        return
+    if name in own:
+        install_guard(AttrSource(source, "__dict__").make_guard(_present_key(name)))
+    else:
+        install_guard(source.make_guard(_absent_attribute(name)))
+
+
+def _absent_key(name: str) -> Callable[..., None]:
+    return functools.partial(GuardBuilder.DICT_NOT_CONTAINS, key=name)
+
+
+def _present_key(name: str) -> Callable[..., None]:
+    return functools.partial(GuardBuilder.DICT_CONTAINS, key=name)
 
 
 def _absent_attribute(name: str) -> Callable[..., None]:
     return functools.partial(GuardBuilder.NOT_PRESENT_IN_GENERIC_DICT, attr=name)
 
 
-def _is_nobodys(scope: Mapping[str, object]) -> bool:
-    """Tell whether globals are those of torch or of the standard library, in which no user puts any."""
-    package = str(scope.get("__name__")).partition(".")[0]
+def _is_nobodys(module_name: str) -> bool:
+    """Tell whether a module is torch's or the standard library's: nobody defines globals there."""
+    package = module_name.partition(".")[0]
     return package == "torch" or package in sys.stdlib_module_names
+
+
+@contextlib.contextmanager
+def _guarding_identity() -> Iterator[None]:
+    """Guard whether two objects are the same where Dynamo compares them, by ``is`` or for want of an ``__eq__``.
+
+    Torch knows which they are when it compiles. Of an object that it reaches in two ways it guards that both lead
+    there, but not if one begins with a global and the other does not; and of two objects not that they are two.
+    """
+    also_at: dict[Any, list[Any]] = {}
+
+    def note(original: Callable[..., Any], source: Any, earlier: Any) -> Any:
+        guard = original(source, earlier)
+        if guard is None and earlier is not None and source != earlier:
+            also_at.setdefault(earlier, []).append(source)
+        return guard
+
+    def compare(original: Callable[..., Any], left: Any, right: Any) -> Any:
+        result = original(left, right)
+        if result is not None:
+            guard(left.unwrap(), right.unwrap(), same=result.as_python_constant())
+        return result
+
+    def handle(negated: bool, original: Callable[..., Any], translator: Any, pair: Any, options: Any) -> Any:
+        result = original(translator, pair, options)
+        left, right = (each.unwrap() for each in pair)
+        if isinstance(result, ConstantVariable) and isinstance(result.value, bool):
+            guard(left, right, same=result.value is not negated)
+        return result
+
+    def guard(left: Any, right: Any, *, same: bool) -> None:
+        if left.source is None or right.source is None or not _may_be_the_same(left, right):
+            return
+        others = also_at.get(left.source, ()) if left.source == right.source else (right.source,)
+        for other in others:
+            if not is_from_skip_guard_source(other):
+                install_guard(left.source.make_guard(functools.partial(_same_or_not, other=other, same=same)))
+
+    with (
+        _replaced(variable_builder, "make_dupe_guard", note),
+        _replaced(object_protocol, "vt_identity_compare", compare),
+        _replaced(builtin, "vt_identity_compare", compare),
+        _replaced(compare_op_handlers, "is", functools.partial(handle, False)),
+        _replaced(compare_op_handlers, "is not", functools.partial(handle, True)),
+    ):
+        yield
+
+
+# Of these torch guards which object it is.
+_KNOWN_BY_IDENTITY = (type, types.ModuleType, types.BuiltinFunctionType, enum.Enum)
+
+
+def _may_be_the_same(left: Any, right: Any) -> bool:
+    """Tell whether two variables may stand for one object, or for two, by what torch guards of each of them."""
+    if isinstance(left, ConstantVariable) or isinstance(right, ConstantVariable):
+        return False
+    try:
+        kind = left.python_type()
+        return kind is right.python_type() and not issubclass(kind, _KNOWN_BY_IDENTITY)
+    except NotImplementedError:
+        return False
+
+
+def _same_or_not(guards: Any, guard: Any, other: Any, same: bool) -> None:
+    """Add a guard in the way of torch's DUPLICATE_INPUT, which is for the same object only."""
+    code = f"({guards.arg_ref(guard)} is {guards.arg_ref(other.name)}) == {same}"
+    guards.object_aliasing_guard_codes.append((code, get_verbose_code_parts(code, guard)[0]))
 
 
 def _are_of_their_module(scope: Mapping[str, object]) -> bool:

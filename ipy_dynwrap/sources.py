@@ -15,17 +15,30 @@ from typing import Any
 
 from .naming import attribute, item, parse
 
-__all__ = ["builtin", "has_attribute", "look_up", "mro", "presence", "step", "steps"]
+__all__ = [
+    "PARTS",
+    "builtin",
+    "has_attribute",
+    "is_static",
+    "look_up",
+    "mro",
+    "namespace",
+    "own_dict",
+    "presence",
+    "step",
+    "steps",
+]
 
 LookUp = Callable[[Mapping[str, object]], Any]
 
 # As the type itself has them: a metaclass may define its own, and reading those would run them.
 mro = type.__dict__["__mro__"].__get__
-_namespace = type.__dict__["__dict__"].__get__
+namespace = type.__dict__["__dict__"].__get__
+_flags = type.__dict__["__flags__"].__get__
 
 _CONTAINERS = (dict, list, tuple, set, frozenset, deque, str, range)
 # Of a module, what `__getattr__` finds in one of these is an attribute.
-_PARTS = ("_parameters", "_buffers", "_modules")
+PARTS = ("_parameters", "_buffers", "_modules")
 # The exact value of a subclass: the built-in type's own conversion.
 _EXACT: dict[str, Callable[[Any], object]] = {"int": int.__int__, "float": float.__float__, "str": str.__str__}
 
@@ -131,26 +144,32 @@ def _item(owner: Any, key: Any) -> object:
 
 
 def _attribute(owner: Any, name: str) -> object:
-    own = _namespace(owner) if issubclass(type(owner), type) else _own(owner)
+    own = namespace(owner) if issubclass(type(owner), type) else own_dict(owner)
     return own[name] if own is not None and name in own else attribute(owner, name)
 
 
-def _own(owner: object) -> Mapping[str, Any] | None:
+def own_dict(owner: object) -> Mapping[str, Any] | None:
+    """Return the ``__dict__`` of an object, if it has one."""
     try:
         return object.__getattribute__(owner, "__dict__")  # type: ignore[no-any-return]
     except AttributeError:
         return None
 
 
+def is_static(cls: type) -> bool:
+    """Tell whether the attributes of a class cannot be set."""
+    return not _flags(cls) & (1 << 9)  # Py_TPFLAGS_HEAPTYPE
+
+
 def has_attribute(owner: object, name: str) -> bool:
     """Tell whether an object has an attribute, as far as that can be seen without asking the object."""
     is_class = issubclass(type(owner), type)
-    own = {} if is_class else _own(owner) or {}
+    own = {} if is_class else own_dict(owner) or {}
     kinds = (type(owner), owner) if is_class else (type(owner),)
     return (
         name in own
-        or any(name in own.get(part, ()) for part in _PARTS)
-        or any(name in _namespace(base) for kind in kinds for base in mro(kind))
+        or any(name in own.get(part, ()) for part in PARTS)
+        or any(name in namespace(base) for kind in kinds for base in mro(kind))
     )
 
 
@@ -175,7 +194,7 @@ def presence(source: str) -> tuple[str, str] | None:
         case ast.Attribute(value=owner, attr=name):
             return ast.unparse(owner), f"attribute {name!r}"
         case ast.Subscript(value=ast.Attribute(value=owner, attr=part), slice=ast.Constant(value=str(name))) if (
-            part in _PARTS
+            part in PARTS
         ):
             return ast.unparse(owner), f"attribute {name!r}"
         case ast.Subscript(value=owner, slice=ast.Constant(value=str(name))):

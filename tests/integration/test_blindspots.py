@@ -11,6 +11,7 @@ import sys
 import types
 import weakref
 from dataclasses import dataclass, field
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,7 +21,7 @@ from torch import nn
 from torch.nn.modules import module as torch_module
 
 import ipy_dynwrap
-from ipy_dynwrap import state
+from ipy_dynwrap import dynamo, state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,6 +53,10 @@ def plays(scene, call):
         edit()
         expected = outcome(scene.target, X)
         assert [outcome(call, scene.target, X) for _ in range(2)] == [expected, expected]
+
+
+def entries_of(code):
+    return torch._C._dynamo.eval_frame._debug_get_cache_entry_list(code)
 
 
 def setting(owner, name, *values):
@@ -923,6 +928,327 @@ def test_other_state_changes(way, make):
     plays(make(), way(backend="eager"))
 
 
+# What is not there
+
+
+class Empty:
+    pass
+
+
+class EmptyModule(nn.Module):
+    pass
+
+
+class Lenient:
+    def __getattr__(self, name):
+        if name == "gain":
+            return 2
+        raise AttributeError(name)
+
+
+class LenientModule(nn.Module):
+    def __getattr__(self, name):
+        return 2 if name == "gain" else super().__getattr__(name)
+
+
+class LenientMeta(type):
+    def __getattr__(cls, name):
+        if name == "gain":
+            return 2
+        raise AttributeError(name)
+
+
+def empty_function():
+    return lambda: None
+
+
+def empty_python_module():
+    return types.ModuleType("empty")
+
+
+def tried(owner, x):
+    try:
+        return x * owner.gain
+    except AttributeError:
+        return x * 3
+
+
+def subscripted(owner, x):
+    try:
+        return x * owner.__dict__["gain"]
+    except KeyError:
+        return x * 3
+
+
+def read(owner, x):
+    return x * owner.gain
+
+
+OWNERS = [Empty, EmptyModule, types.SimpleNamespace, empty_function, empty_python_module]
+LENIENT = [Lenient, LenientModule, lambda: LenientMeta("Class", (), {})]
+READINGS = {
+    "getattr": lambda owner, x: x * getattr(owner, "gain", 3),
+    "hasattr": lambda owner, x: x * (2 if hasattr(owner, "gain") else 3),
+    "subscript": subscripted,
+    "in __dict__": lambda owner, x: x * (2 if "gain" in owner.__dict__ else 3),
+    "not in vars": lambda owner, x: x * (2 if "gain" not in vars(owner) else 3),
+    "get": lambda owner, x: x * (owner.__dict__.get("gain") or 5),
+    "len": lambda owner, x: x * len(owner.__dict__),
+    "bool": lambda owner, x: x * (2 if vars(owner) else 3),
+    "keys": lambda owner, x: x * len(vars(owner).keys()),
+    "list": lambda owner, x: x * len(list(vars(owner))),
+    "loop": lambda owner, x: x * sum(1 for _ in owner.__dict__),
+}
+
+
+def name_of(make):
+    return make.__name__
+
+
+@pytest.mark.parametrize(
+    ("make", "use"),
+    [
+        *[(make, tried) for make in OWNERS],
+        *[(make, read) for make in LENIENT],
+        *[(make, use) for make in OWNERS for use in READINGS.values()],
+    ],
+    ids=[
+        *[f"{make.__name__}, tried" for make in OWNERS],
+        *[f"{make.__name__}, read" for make in LENIENT],
+        *[f"{make.__name__}, {name}" for make in OWNERS for name in READINGS],
+    ],
+)
+def test_an_attribute_that_was_not_there_is_set(way, make, use):
+    owner = make()
+    edits = [*setting(owner, "gain", 9), functools.partial(delattr, owner, "gain")]
+    plays(Scene(lambda x: use(owner, x) + 1, [*edits, *edits]), way(backend="eager"))
+
+
+@pytest.mark.parametrize("base", [Empty, EmptyModule, Lenient, LenientModule], ids=name_of)
+@pytest.mark.parametrize("level", [0, 1])
+@pytest.mark.parametrize("by_class", [False, True], ids=["object", "class"])
+def test_an_attribute_that_was_not_there_is_set_on_the_class(way, base, level, by_class):
+    class Above(base):
+        pass
+
+    class Below(Above):
+        pass
+
+    owner = Below if by_class else Below()
+    edits = [*setting(Below.__mro__[level], "gain", 9), functools.partial(delattr, Below.__mro__[level], "gain")]
+    plays(Scene(lambda x: tried(owner, x) + 1, edits), way(backend="eager"))
+
+
+def test_a_child_that_was_not_there_is_added(way):
+    module = EmptyModule()
+    edits = [
+        functools.partial(module.register_buffer, "gain", torch.tensor(3.0)),
+        functools.partial(delattr, module, "gain"),
+        functools.partial(module.register_parameter, "gain", nn.Parameter(torch.tensor(4.0))),
+    ]
+    plays(Scene(lambda x: tried(module, x).detach(), edits), way(backend="eager"))
+
+
+def test_a_key_that_was_not_in_a_dictionary_is_set(way):
+    table = {"other": 1}
+
+    def target(x):
+        try:
+            return x * table["gain"]
+        except KeyError:
+            return x * 3
+
+    edits = [functools.partial(table.__setitem__, "gain", 9), functools.partial(table.pop, "gain")]
+    plays(Scene(target, [*edits, *edits]), way(backend="eager"))
+
+
+def test_objects_with_and_without_an_attribute_are_told_apart(way, counter):
+    call = way(backend=counter)
+    plain, with_gain = Holding(Empty(), tried), Holding(Empty(), tried)
+    with_gain.value.gain = 9
+    for target in (plain, with_gain) * 3:
+        assert outcome(call, target, X) == outcome(target, X)
+    assert counter.graphs == 2
+
+
+def test_order_of_an_instance_dictionary(way):
+    owner = Empty()
+    owner.a, owner.b = 1, 2
+
+    def set_again():
+        del owner.a
+        owner.a = 1
+
+    def target(x):
+        for value in vars(owner).values():
+            x = x * 2 + value
+        return x
+
+    plays(Scene(target, [set_again]), way(backend="eager"))
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda: os.environ.get("A_TEST", "3"),
+        lambda: os.getenv("A_TEST", "3"),
+        lambda: os.environ["A_TEST"] if "A_TEST" in os.environ else "3",  # noqa: SIM401 - one of three ways
+        lambda: os.environ.copy().get("A_TEST", "3"),
+        lambda: {**os.environ}.get("A_TEST", "3"),
+    ],
+)
+def test_an_environment_variable_changes(way, monkeypatch, read):
+    edits = [
+        functools.partial(monkeypatch.setenv, "A_TEST", "5"),
+        functools.partial(monkeypatch.setenv, "A_TEST", "7"),
+        functools.partial(monkeypatch.delenv, "A_TEST"),
+    ]
+    monkeypatch.delenv("A_TEST", raising=False)
+    plays(Scene(lambda x: x * float(read()), [*edits, *edits]), way(backend="eager"))
+
+
+def test_an_unrelated_environment_variable_compiles_nothing(way, monkeypatch, counter):
+    call = way(backend=counter)
+
+    def target(x):
+        return x * float(os.environ.get("A_TEST", "3")) + float(os.getenv("A_TEST", "3"))
+
+    for number in range(3):
+        monkeypatch.setenv(f"ANOTHER_{number}", "1")
+        assert outcome(call, target, X) == outcome(target, X)
+    assert counter.graphs == 1
+
+
+@pytest.mark.parametrize("edit", ["set", "set on the class"])
+def test_the_reason_is_said_for_what_was_not_there(way, edit):
+    call = way(backend="eager")
+    holder = Holding(type("Owner", (Empty,), {})(), tried)
+    call(holder, X)
+    owner = holder.value if edit == "set" else type(holder.value)
+    owner.gain = 9
+    call(holder, X)
+    (wrapper,) = ipy_dynwrap.cache_info().wrappers
+    said = {"set": "self.value.gain was set on the object", "set on the class": "gain was set on a class"}
+    assert wrapper.last_reason == said[edit]
+
+
+# Which of two objects it is
+
+
+class Sentinel:
+    """Compared by identity, and hashed by it."""
+
+
+def another(x):
+    return x
+
+
+MISSING, SENTINEL, TENSOR, LIST = object(), Sentinel(), torch.linspace(-1, 1, 4), []
+FUNCTION = types.FunctionType(another.__code__, globals())
+
+
+class Holding:
+    def __init__(self, value, use):
+        self.value, self.use = value, use
+
+    def __call__(self, x):
+        return self.use(self.value, x)
+
+
+class HoldingModule(nn.Module):
+    def __init__(self, value, use):
+        super().__init__()
+        self.value, self.use = value, use
+
+    def forward(self, x):
+        return self.use(self.value, x)
+
+
+SENTINELS = {
+    "is, of plain objects": (object, MISSING, lambda value, x: x * 2 if value is MISSING else x + 1),
+    "is not": (Sentinel, SENTINEL, lambda value, x: x * 2 if value is not SENTINEL else x + 1),
+    "is, the other way round": (Sentinel, SENTINEL, lambda value, x: x * 2 if SENTINEL is value else x + 1),
+    "==": (Sentinel, SENTINEL, lambda value, x: x * 2 if value == SENTINEL else x + 1),
+    "!=": (Sentinel, SENTINEL, lambda value, x: x * 2 if value != SENTINEL else x + 1),
+    "in a tuple": (Sentinel, SENTINEL, lambda value, x: x * 2 if value in (1, SENTINEL) else x + 1),
+    "in a list": (Sentinel, SENTINEL, lambda value, x: x * 2 if value not in [SENTINEL, 1] else x + 1),
+    "count": (Sentinel, SENTINEL, lambda value, x: x * [SENTINEL, 5].count(value)),
+    "operator.is_": (Sentinel, SENTINEL, lambda value, x: x * 2 if is_(value, SENTINEL) else x + 1),
+    "lists": (list, LIST, lambda value, x: x * 2 if value is LIST else x + 1),
+    "tensors": (TENSOR.clone, TENSOR, lambda value, x: x * 2 if value is TENSOR else x + 1),
+    "tensors, not": (TENSOR.clone, TENSOR, lambda value, x: x * 2 if value is not TENSOR else x + 1),
+    "functions of the same code": (
+        lambda: types.FunctionType(another.__code__, globals()),
+        FUNCTION,
+        lambda value, x: x * 2 if value is FUNCTION else x + 1,
+    ),
+}
+
+
+@pytest.mark.parametrize("first", ["the sentinel", "another"])
+@pytest.mark.parametrize("holding", [Holding, HoldingModule])
+@pytest.mark.parametrize("name", SENTINELS)
+def test_a_sentinel_is_told_from_other_objects(way, counter, name, holding, first):
+    make, sentinel, use = SENTINELS[name]
+    values = [sentinel, make(), make()] if first == "the sentinel" else [make(), sentinel, make()]
+    call = way(backend=counter)
+    for _ in range(2):
+        for value in values:
+            target = holding(value, use)
+            assert outcome(call, target, X) == outcome(target, X)
+    assert counter.graphs == 2
+
+
+def test_a_default_that_is_a_sentinel(way, counter):
+    def target(x, factor=MISSING):
+        return x * 2 if factor is MISSING else x * 3
+
+    call, other = way(backend=counter), object()
+    for args in ((X,), (X, other), (X, MISSING), (X, object()), (X,)):
+        assert outcome(call, target, *args) == outcome(target, *args)
+    assert counter.graphs == 2
+
+
+def test_two_attributes_that_are_one_object_or_two(way):
+    holder = types.SimpleNamespace(one=SENTINEL, other=Sentinel())
+
+    def target(x):
+        return x * 2 if holder.one is holder.other else x * 3
+
+    edits = setting(holder, "other", SENTINEL, Sentinel(), SENTINEL)
+    plays(Scene(target, [*edits, *setting(holder, "one", Sentinel())]), way(backend="eager"))
+
+
+def test_a_global_sentinel_is_another_one_now(way, monkeypatch):
+    holder = types.SimpleNamespace(value=MISSING)
+
+    def target(x):
+        return x * 2 if holder.value is MISSING else x * 3
+
+    edits = [functools.partial(globals().__setitem__, "MISSING", value) for value in (object(), MISSING)]
+    monkeypatch.setitem(globals(), "MISSING", MISSING)
+    plays(Scene(target, edits), way(backend="eager"))
+
+
+def test_comparing_keeps_no_object(way):
+    call, use = way(backend="eager"), SENTINELS["is, of plain objects"][2]
+    holder = Holding(Sentinel(), lambda value, x: x * 2 if value is SENTINEL else use(value, x))
+    reference = weakref.ref(holder.value)
+    call(holder, X)
+    holder.value = Sentinel()
+    gc.collect()
+    assert reference() is None
+    assert outcome(call, holder, X) == outcome(holder, X)
+
+
+def test_what_no_user_compares_is_not_guarded(way):
+    call, net = way(backend="eager"), classes().Root()
+    call(net, X)
+    (wrapper,) = state.cache
+    texts = [text for entry in entries_of(wrapper.code) for text in dynamo.guard_texts(entry.guard_manager)]
+    assert [text for text in texts if " is " in text and "==" in text] == []
+
+
 # Hooks of all modules
 
 
@@ -1171,6 +1497,14 @@ def test_the_reason_is_said(way, edit, said):
     call(net, X)
     (wrapper,) = ipy_dynwrap.cache_info().wrappers
     assert said in wrapper.last_reason
+
+
+def test_the_reason_is_said_for_a_sentinel(way):
+    call, use = way(backend="eager"), SENTINELS["=="][2]
+    call(Holding(SENTINEL, use), X)
+    call(Holding(Sentinel(), use), X)
+    (wrapper,) = ipy_dynwrap.cache_info().wrappers
+    assert wrapper.last_reason == f"self.value is {__name__}.SENTINEL was True"
 
 
 def test_the_reason_is_said_for_hooks_of_all_modules(way):

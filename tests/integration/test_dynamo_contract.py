@@ -9,6 +9,7 @@ import ast
 import functools
 import importlib.util
 import inspect
+import operator
 import re
 import threading
 from pathlib import Path
@@ -62,6 +63,13 @@ NAMES = {
     "torch._dynamo.guards.DeletedGuardManagerWrapper": "which entries are for objects that are gone",
     "torch._dynamo.guards.GuardBuilder.CLASS_MATCH": "a guard on what torch does not guard",
     "torch._dynamo.guards.GuardBuilder.ID_MATCH": "a guard on what torch does not guard",
+    "torch._dynamo.guards.GuardBuilder.DICT_NOT_CONTAINS": "a guard that a key is absent",
+    "torch._dynamo.guards.GuardBuilder.NOT_PRESENT_IN_GENERIC_DICT": "a guard that an attribute is absent",
+    "torch._dynamo.guards.GuardBuilder.DICT_CONTAINS": "a guard that a key is there",
+    "torch._dynamo.guards.GuardBuilder.DICT_KEYS_MATCH": "a guard on the keys of an object's dictionary",
+    "torch._dynamo.guards.GuardBuilder.DUPLICATE_INPUT": "what our guard on identity is like",
+    "torch._dynamo.guards.get_verbose_code_parts": "the text of a guard of ours",
+    "torch._dynamo.guards.install_guard": "a guard on what torch does not guard",
     "torch._dynamo.guards.code_framelocals_names_reversed_cached.cache_clear": "forgetting code that is gone",
     "torch._dynamo.guards.get_and_maybe_log_recompilation_reasons": "why an entry does not fit",
     "torch._dynamo.exc.unimplemented": "a graph break of our own",
@@ -73,15 +81,40 @@ NAMES = {
     "torch._dynamo.resume_execution.TORCH_DYNAMO_RESUME_IN_PREFIX": "telling the rest of a broken function",
     "torch._dynamo.source.DictGetItemSource": "where a global is that is of no module",
     "torch._dynamo.source.GlobalSource": "where a global is that is of no module",
+    "torch._dynamo.source.AttrSource": "where an attribute is",
+    "torch._dynamo.source.GetItemSource": "where a base of a class is",
+    "torch._dynamo.source.TypeDictSource": "where the attributes of a class are",
+    "torch._dynamo.source.TypeMROSource": "where the bases of a class are",
+    "torch._dynamo.source.is_from_skip_guard_source": "what needs no guard",
+    "torch._dynamo.symbolic_convert.compare_op_handlers": "where objects are compared",
     "torch._dynamo.symbolic_convert.InliningInstructionTranslator.get_globals_source_and_value": "whose globals are",
+    "torch._dynamo.symbolic_convert.InstructionTranslator.current_tx": "what is compiled now",
+    "torch._dynamo.symbolic_convert.InstructionTranslatorBase.import_source": "where a module is",
+    "torch._dynamo.symbolic_convert.InstructionTranslatorBase.load_builtin": "whether a builtin may be shadowed",
     "torch._dynamo.symbolic_convert._import_module": "which module torch reads globals from",
     "torch._dynamo.trace_rules.check": "whether a frame is torch's own",
     "torch._dynamo.types.ConvertFrameReturn": "the answer of a callback",
     "torch._dynamo.utils.counters": "whether a compilation made a graph",
     "torch._dynamo.utils.get_metrics_context": "what keeps the code of cells",
     "torch._dynamo.utils.graph_break_reasons": "the graph breaks",
+    "torch._dynamo.variables.ConstantVariable": "what is guarded by its value",
+    "torch._dynamo.variables.builder.make_dupe_guard": "an object that is reached in two ways",
+    "torch._dynamo.variables.builtin.vt_identity_compare": "where objects are compared",
+    "torch._dynamo.variables.object_protocol.vt_identity_compare": "where objects are compared",
     "torch._dynamo.variables.builder.VariableBuilder._wrap": "what Dynamo looks into",
     "torch._dynamo.variables.builder.VariableBuilder.install_guards": "a guard on what torch does not guard",
+    "torch._dynamo.variables.dicts.ConstDictVariable.getitem_const_raise_exception_if_absent": "a key that is absent",
+    "torch._dynamo.variables.dicts.ConstDictVariable.install_dict_contains_guard": "a key that is absent",
+    "torch._dynamo.variables.dicts.SideEffectsProxyDict.__contains__": "what is in an object's dictionary",
+    "torch._dynamo.variables.dicts.SideEffectsProxyDict.__iter__": "what is in an object's dictionary",
+    "torch._dynamo.variables.dicts.SideEffectsProxyDict._maybe_unwrap_key": "what is in an object's dictionary",
+    "torch._dynamo.variables.dicts.SideEffectsProxyDict.get_example_value_dict": "what is in an object's dictionary",
+    "torch._dynamo.variables.functions.UserFunctionVariable.call_obj_hasattr": "which attributes a function has",
+    "torch._dynamo.variables.functions.UserFunctionVariable.var_getattr": "which attributes a function has",
+    "torch._dynamo.variables.misc.PythonModuleVariable.call_obj_hasattr": "which attributes a module has",
+    "torch._dynamo.variables.misc.PythonModuleVariable.var_getattr": "which attributes a module has",
+    "torch._dynamo.variables.user_defined.UserDefinedClassVariable.var_getattr": "which attributes a class has",
+    "torch._dynamo.variables.user_defined.UserDefinedObjectVariable.generic_getattr": "which attributes an object has",
     "torch._guards.CompileContext.try_get": "whether this thread compiles",
     "torch._guards.TracingContext.try_get": "whether this thread compiles",
     "torch._inductor.cpp_builder.get_cpp_compiler": "whether there is a C++ compiler",
@@ -231,6 +264,159 @@ def test_globals_of_inlined_functions_are_found_by_one_method(monkeypatch):
     monkeypatch.setattr(translator, "get_globals_source_and_value", find)
     torch.compile(nn.ReLU(), backend="eager")(X)
     assert any(opname == "LOAD_GLOBAL" for _, _, opname in asked), "inlined functions find their globals elsewhere now"
+
+
+@pytest.mark.parametrize(
+    ("name", "names"),
+    [("f", {"len"}), ("inlined", {"abs"})],
+)
+def test_builtin_names_are_loaded_by_one_method(monkeypatch, name, names):
+    translator = torch._dynamo.symbolic_convert.InstructionTranslatorBase
+    original, loaded = translator.load_builtin, set()
+
+    def load(self, instruction):
+        loaded.add(instruction.argval)
+        original(self, instruction)
+
+    def inner(x):
+        return x * abs(-2)
+
+    functions = {"f": lambda x: x * len([1]), "inlined": lambda x: inner(x) + 1}
+    monkeypatch.setattr(translator, "load_builtin", load)
+    torch.compile(functions[name], backend="eager")(X)
+    moved(loaded == names, "builtin names are loaded elsewhere now")
+
+
+class Plain:
+    factor = 2
+
+    def __getattr__(self, name):
+        return 2
+
+
+ONE, TWO = Plain(), Plain()
+
+
+@pytest.mark.parametrize(
+    ("module", "compare"),
+    [
+        ("object_protocol", lambda a: a == TWO),
+        ("object_protocol", lambda a: a in [TWO, ONE]),
+        ("builtin", lambda a: operator.is_(a, TWO)),
+    ],
+)
+def test_objects_are_compared_by_one_function(monkeypatch, module, compare):
+    module = found(f"torch._dynamo.variables.{module}")
+    original, compared = module.vt_identity_compare, []
+
+    def identity(left, right):
+        result = original(left, right)
+        compared.append((left.source.name[:2], right.source.name[:2], result.as_python_constant()))
+        return result
+
+    monkeypatch.setattr(module, "vt_identity_compare", identity)
+    torch.compile(lambda x, a: x * 2 if compare(a) else x, backend="eager")(X, ONE)
+    moved(("L[", "G[", False) in compared, f"objects are compared elsewhere now: {compared}")
+
+
+@pytest.mark.parametrize("name", ["is", "is not"])
+def test_tensors_are_compared_by_one_function(monkeypatch, name):
+    handlers = found("torch._dynamo.symbolic_convert.compare_op_handlers")
+    original, compared = handlers[name], []
+
+    def handle(translator, pair, options):
+        result = original(translator, pair, options)
+        compared.append(([each.unwrap().source.name for each in pair], result.as_python_constant()))
+        return result
+
+    compare = {"is": lambda a, b: a is b, "is not": lambda a, b: a is not b}[name]
+    monkeypatch.setitem(handlers, name, handle)
+    torch.compile(lambda x, y: x * 2 if compare(x, y) else y, backend="eager")(X, X + 1)
+    moved((["L['x']", "L['y']"], name == "is not") in compared, f"tensors are compared elsewhere now: {compared}")
+
+
+def test_an_object_that_is_reached_in_two_ways_is_met_by_one_function(monkeypatch):
+    builder = found("torch._dynamo.variables.builder")
+    original, met = builder.make_dupe_guard, []
+
+    def make(source, earlier):
+        met.append(({source.name[:1], earlier.name[:1]}, original(source, earlier)))
+        return met[-1][1]
+
+    monkeypatch.setattr(builder, "make_dupe_guard", make)
+    torch.compile(lambda x, a: x * 2 if a is ONE else x, backend="eager")(X, ONE)
+    moved(({"L", "G"}, None) in met, f"an object that is reached in two ways is met elsewhere now: {met}")
+
+
+def function_without_attributes():
+    pass
+
+
+@pytest.mark.parametrize(
+    ("path", "read", "name"),
+    [
+        ("user_defined.UserDefinedObjectVariable.generic_getattr", lambda: ONE.absent, "absent"),
+        ("user_defined.UserDefinedClassVariable.var_getattr", lambda: Plain.factor, "factor"),
+        ("misc.PythonModuleVariable.var_getattr", lambda: inspect.CO_VARARGS, "CO_VARARGS"),
+        ("misc.PythonModuleVariable.call_obj_hasattr", lambda: hasattr(inspect, "absent"), "absent"),
+        ("functions.UserFunctionVariable.var_getattr", lambda: function_without_attributes.__name__, "__name__"),
+        (
+            "functions.UserFunctionVariable.call_obj_hasattr",
+            lambda: hasattr(function_without_attributes, "absent"),
+            "absent",
+        ),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_attributes_are_read_by_one_method(monkeypatch, path, read, name):
+    cls, method = found(f"torch._dynamo.variables.{path.rpartition('.')[0]}"), path.rpartition(".")[2]
+    original, names = getattr(cls, method), set()
+
+    def reading(self, translator, name):
+        names.add(name)
+        return original(self, translator, name)
+
+    monkeypatch.setattr(cls, method, reading)
+    torch.compile(lambda x: x * 2 if read() else x, backend="eager")(X)
+    moved(name in names, f"attributes are read elsewhere now: {names}")
+
+
+@pytest.mark.parametrize(
+    ("method", "read"),
+    [
+        ("__contains__", lambda owner: "absent" in owner.__dict__),
+        ("__contains__", lambda owner: owner.__dict__.get("absent")),
+        ("__iter__", lambda owner: len(owner.__dict__)),
+    ],
+)
+def test_the_dictionary_of_an_object_is_read_by_one_class(monkeypatch, method, read):
+    cls = found("torch._dynamo.variables.dicts.SideEffectsProxyDict")
+    original, sources = getattr(cls, method), []
+
+    def reading(self, *key):
+        sources.append((self.item.source.name, self.get_example_value_dict(self.item) is owner.__dict__))
+        return original(self, *key)
+
+    owner = nn.Identity()
+    monkeypatch.setattr(cls, method, reading)
+    torch.compile(lambda x, owner: x * 2 if read(owner) else x, backend="eager")(X, owner)
+    moved(("L['owner']", True) in sources, f"the dictionary of an object is read elsewhere now: {sources}")
+
+
+def test_guards_on_aliases_are_texts_in_a_list(monkeypatch):
+    """What is added to that list is evaluated when all other guards hold."""
+    guards = found("torch._dynamo.guards.GuardBuilder")
+    original, texts = guards.DUPLICATE_INPUT, []
+
+    def duplicate(self, guard, source_b):
+        original(self, guard, source_b)
+        texts.extend(self.object_aliasing_guard_codes)
+
+    monkeypatch.setattr(guards, "DUPLICATE_INPUT", duplicate)
+    compiled_entry(lambda x, y: x * y, X, X)
+    moved(bool(texts) and texts[0][0].endswith(" is L['y']"), f"guards on aliases are made otherwise now: {texts}")
+    parts = found("torch._dynamo.guards.get_verbose_code_parts")
+    moved("guard" in inspect.signature(parts).parameters, "get_verbose_code_parts takes no guard")
 
 
 def test_metrics_keep_stacks_in_a_list():

@@ -98,10 +98,37 @@ def test_modes_after_an_error(way, function, dtype, grad):
 
 # What torch does not guard, found by trying what the random notebooks do not: plain `torch.compile` without a limit and
 # with hook guards, gives the same wrong answers. The steps are: what is defined, and what is changed between two calls.
-TORCHS_OWN = {
+GUARDED_HERE = {
     "a global that shadows a builtin": (
         "def f(x):\n    return x * len(WORDS)",
         "def len(value):\n    return 7",
+        "len = lambda words: 5",
+        "del len",
+    ),
+    "a global that shadows a builtin where it is handed on": (
+        "def f(x):\n    return x * list(map(abs, [-2]))[0]",
+        "def abs(value):\n    return 7",
+    ),
+    "a global that shadows a builtin for what is called": (
+        "def inner(x):\n    return x * sum([1, 2])\ndef f(x):\n    return inner(x) + 1",
+        "sum = lambda values: 7",
+        "del sum",
+    ),
+    "a global that shadows a builtin for a method": (
+        (
+            "class Counting(nn.Module):\n    def forward(self, x):\n        return x * len(self._modules)\n"
+            "f = nn.Sequential(Counting())"
+        ),
+        "len = lambda modules: 7",
+    ),
+    "a global that shadows a builtin after a graph break": (
+        "def f(x):\n    torch._dynamo.graph_break()\n    return x * len(WORDS)",
+        "len = lambda words: 7",
+        "del len",
+    ),
+    "a global that is no function and shadows a builtin": (
+        "def f(x):\n    return x * (len([1, 2]) if callable(len) else 5)",
+        "len = 3",
     ),
     "an attribute that __getattr__ gave before it was set": (
         (
@@ -109,6 +136,8 @@ TORCHS_OWN = {
             "lenient = Lenient()\ndef f(x):\n    return x * lenient.gain"
         ),
         "lenient.gain = 9",
+        "Lenient.gain = 5",
+        "del lenient.gain",
     ),
     "an attribute that a module's __getattr__ gave before it was set": (
         (
@@ -117,14 +146,46 @@ TORCHS_OWN = {
             "lenient = Lenient()\ndef f(x):\n    return x * lenient.gain"
         ),
         "lenient.gain = 9",
+        "Lenient.gain = 5",
+        "del lenient.gain",
     ),
-    "an environment variable": (
+    "an environment variable that get reads": (
         (
             "import os\nos.environ.pop('GAIN_OF_A_TEST', None)\n"
             "def f(x):\n    return x * int(os.environ.get('GAIN_OF_A_TEST', '3'))"
         ),
         "os.environ['GAIN_OF_A_TEST'] = '5'",
+        "os.environ['GAIN_OF_A_TEST'] = '7'",
+        "os.environ.pop('GAIN_OF_A_TEST', None)",
     ),
+    "an environment variable that getenv reads": (
+        (
+            "import os\nos.environ.pop('GAIN_OF_A_TEST', None)\n"
+            "def f(x):\n    return x * int(os.getenv('GAIN_OF_A_TEST', '3'))"
+        ),
+        "os.environ['GAIN_OF_A_TEST'] = '5'",
+        "os.environ['GAIN_OF_A_TEST'] = '7'",
+        "os.environ.pop('GAIN_OF_A_TEST', None)",
+    ),
+    "whether there is an environment variable": (
+        (
+            "import os\nos.environ.pop('GAIN_OF_A_TEST', None)\n"
+            "def f(x):\n    return x * 2 if 'GAIN_OF_A_TEST' in os.environ else x * 3"
+        ),
+        "os.environ['GAIN_OF_A_TEST'] = ''",
+        "os.environ.pop('GAIN_OF_A_TEST', None)",
+    ),
+}
+
+
+@pytest.mark.parametrize("program", GUARDED_HERE)
+def test_what_is_guarded_here(check, monkeypatch, program):
+    monkeypatch.setenv("GAIN_OF_A_TEST", "")  # to be put back
+    define, *changes = GUARDED_HERE[program]
+    check(define, Call("f"), *(step for change in changes for step in (change, Call("f"), Call("f"))))
+
+
+TORCHS_OWN = {
     "the order of an OrderedDict": (
         (
             "import collections\ntable = collections.OrderedDict(a=1, b=2)\n"
@@ -159,8 +220,7 @@ TORCHS_OWN = {
 
 @fails(reason="torch's own: it does not guard this")
 @pytest.mark.parametrize("program", TORCHS_OWN)
-def test_what_torch_does_not_guard(check, monkeypatch, program):
-    monkeypatch.setenv("GAIN_OF_A_TEST", "")  # to be put back
+def test_what_torch_does_not_guard(check, program):
     define, change = TORCHS_OWN[program]
     check(define, Call("f"), change, Call("f"))
 

@@ -298,6 +298,35 @@ def test_other_texts_are_not_about_facts():
     assert said("L['target'].k == 2") is None
 
 
+@pytest.mark.parametrize(
+    "dictionary", ["G['__import___main__'].__dict__", "G['__import_a_dot_b'].__dict__", "G['___unnamed_scope_1_c0/0']"]
+)
+def test_a_builtin_that_is_shadowed_is_said(dictionary):
+    assert said(f"0/0: not ___dict_contains('sum', {dictionary})  # return sum(x)") == "`sum` is a global now"
+
+
+@pytest.mark.parametrize("cls", ["type(L['target'])", "type(L['target']).__mro__[1]", "L['target']"])
+def test_an_attribute_that_a_class_gets_is_said(cls):
+    assert said(f"0/0: not ___dict_contains('q', dict({cls}.__dict__))  # return x") == "q was set on a class"
+
+
+@pytest.mark.parametrize("environ", ["G['__import_os'].environ", "G['__import_m'].environ", "L['environ'].environ"])
+@pytest.mark.parametrize(
+    ("text", "now", "words"),
+    [
+        ("not ___dict_contains(b'A_TEST', {}._data)", "x", "os.environ['A_TEST'] was set"),
+        ("{}._data[b'A_TEST'] == b'x'", "y", "os.environ['A_TEST'] 'x' -> 'y'"),
+        ("{}._data[b'A_TEST'] == b''", "y", "os.environ['A_TEST'] '' -> 'y'"),
+        ("KeyError on {}._data[b'A_TEST']", None, "os.environ['A_TEST'] is gone"),
+    ],
+)
+def test_an_environment_variable_that_changes_is_said(monkeypatch, environ, text, now, words):
+    monkeypatch.delenv("A_TEST", raising=False)
+    if now is not None:
+        monkeypatch.setenv("A_TEST", now)
+    assert said(f"0/0: {text.format(environ)}  # <frozen os>:676 in __getitem__\nUser stack trace:\n") == words
+
+
 def test_a_fact_that_cannot_be_compared_does_not_hold(monkeypatch):
     facts = Facts([])
     monkeypatch.setattr(dynamo, "global_hooks", lambda: 1 / 0)
