@@ -316,20 +316,15 @@ class Space:
 
     def is_skipped(self, target: Any) -> bool:
         """Tell whether torch does not compile `target` itself: what it calls may then be compiled on its own."""
-        family, _ = self._family(target)
-        if family.first().state == "eager" and is_suspended(target):
-            self._skip_from_the_start(family)
-        return family.first().state == "skipped"
-
-    @staticmethod
-    def _skip_from_the_start(family: Family) -> None:
-        family.first().state, family.first().last_reason = (
-            "skipped",
-            "a call of it only makes a generator or a coroutine",
-        )
+        wrapper = self._family(target)[0].first()
+        if wrapper.state == "eager" and is_suspended(target):
+            wrapper.state, wrapper.last_reason = "skipped", "a call of it only makes a generator or a coroutine"
+        return wrapper.state == "skipped"
 
     def pass_over(self, target: Any) -> None:
-        """Count a call of what is skipped as the eager call that it is."""
+        """Count a call of what is skipped as the eager call that it is; one that runs nothing yet is no loss."""
+        if is_suspended(target):
+            return
         wrapper = self._family(target)[0].first()
         self._count(wrapper, eager=True)
         reason = f"torch skips it ({wrapper.last_reason})"
@@ -389,8 +384,6 @@ class Space:
                 # the first values of the parameters is the user's random state's business.
                 return target(*args, **kwargs)
             if is_suspended(target):
-                self._skip_from_the_start(family)
-                self.pass_over(target)
                 return target(*args, **kwargs)
             parameters = bind(family.first().code, target, args, kwargs)
             wrapper = family.resolve(target, parameters, fresh_at_limit=fresh_at_limit)

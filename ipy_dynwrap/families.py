@@ -7,6 +7,7 @@ wrapper that was there keeps its entries and goes on serving the values that the
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
@@ -68,6 +69,8 @@ class Family:
         self._drop = drop
         self._is_idle = is_idle
         self.origin = origin
+        # Threads may call a family at once: what chooses, makes and files wrappers is done by one at a time.
+        self._lock = threading.RLock()
         self.wrappers: list[Wrapper] = []
         self.fields: tuple[Field, ...] = ()
         self.retired: dict[Field, str] = {}
@@ -105,7 +108,9 @@ class Family:
     def first(self) -> Wrapper:
         """Return the wrapper that the family started with."""
         if not self.wrappers:
-            self.wrappers.append(self._make("", False))
+            with self._lock:
+                if not self.wrappers:
+                    self.wrappers.append(self._make("", False))
         return self.wrappers[0]
 
     def remembered(self, target: object) -> Wrapper | None:
@@ -129,6 +134,10 @@ class Family:
         fresh_at_limit
             Whether a wrapper that has used up its limit is left to those who have it, and a new one is opened.
         """
+        with self._lock:
+            return self._resolve(target, parameters, fresh_at_limit)
+
+    def _resolve(self, target: object, parameters: Parameters, fresh_at_limit: bool) -> Wrapper:
         values = self._values(parameters)
         restless = self._restless_fields(parameters, values)
         if restless:
@@ -250,7 +259,12 @@ class Family:
         tuple of Field
             The fields that were learned.
         """
-        others = list(others)
+        with self._lock:
+            return self._learn(wrapper, parameters, new, list(others), deep=deep)
+
+    def _learn(
+        self, wrapper: Wrapper, parameters: Parameters, new: Requirements, others: list[Requirements], *, deep: bool
+    ) -> tuple[Field, ...]:
         learned = tuple(
             field
             for field, value in new.items()

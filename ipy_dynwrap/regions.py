@@ -100,7 +100,9 @@ class Region:
         self, options: Options, include: Iterable[str] = (), exclude: Iterable[str] = (), stance: str | None = None
     ) -> None:
         self._options = options
-        self._policy = Policy.of(frozenset({"__main__", *include}), frozenset(exclude))
+        self._policy = Policy.of(
+            frozenset({"__main__", *include}), frozenset(name.removesuffix(".forward") for name in exclude)
+        )
         self._stance = dynamo.set_stance(stance) if stance is not None else None
         self._space = engine.space(options)
         self._cleanup: contextlib.ExitStack | None = None

@@ -200,3 +200,18 @@ def test_a_shape_comes_back(call):
     call(one, torch.ones(3, 1))
     assert call(one, torch.ones(2, 1)) == [False, False, True]
     assert call(other, torch.ones(5, 2)) == [False, False, True]
+
+
+def test_numbers_of_the_target_that_changed_are_known_to_those_that_follow(call):
+    """The closure over a number is a variable of one graph for each text, not of two."""
+
+    def over_both(number, text):
+        def scale(x):
+            return x * number + len(text)
+
+        return scale
+
+    for length in range(4):
+        for number in range(3, 7):
+            compiled = call(over_both(number, "n" * length), torch.ones(2))
+    assert len(compiled) == 5
