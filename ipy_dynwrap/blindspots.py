@@ -8,6 +8,8 @@ compared before an entry runs, so that a changed fact sends the call to another 
     again, a monkeypatch, or ``%autoreload``, which puts new code into the old function.
 `GlobalHooks`
     Hooks that are registered for all modules (pytorch issue 149502).
+`Registered`
+    Classes that are registered with an abstract one, by which `isinstance` goes.
 
 The rest needs no fact, for `dynamo` asks torch for a guard of torch's own kinds where it leaves one out:
 
@@ -17,17 +19,20 @@ The rest needs no fact, for `dynamo` asks torch for a guard of torch's own kinds
 - that an attribute is absent from the object, its class, the function or the Python module where it was not found, and
   which keys an object's ``__dict__`` has;
 - on the environment variables that ``os.getenv`` reads;
+- on the order of a dictionary that is unpacked or copied, and on that of an ``OrderedDict``;
 - whether two objects that are compared are one, as ``x is MISSING`` asks.
 """
 
 from __future__ import annotations
 
+import abc
 import ast
 import contextlib
 import functools
 import itertools
 import os
 import re
+import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from types import FunctionType
@@ -43,6 +48,7 @@ __all__ = ["Facts", "said"]
 _numbers = itertools.count(1)
 _SHADOWED = re.compile(r"not ___dict_contains\('(\w+)', G\['(?:__import_|___unnamed_scope_)[^']+'\](?:\.__dict__)?\)")
 _SET_ON_CLASS = re.compile(r"not ___dict_contains\('(\w+)', dict\(.+\.__dict__\)\)")
+_ORDER = re.compile(r"\(list\(.+\) == \[.*\]\) == True")
 _ENVIRONMENT = re.compile(
     r"not ___dict_contains\((?P<new>b'[^']*'), \S*\benviron\._data\)"
     r"|\benviron\._data\[(?P<name>b'[^']*')\](?: == (?P<old>b'[^']*'))?"
@@ -60,7 +66,10 @@ class Facts:
     """
 
     def __init__(self, classes: Iterable[type]) -> None:
-        self._facts = (Methods(classes), GlobalHooks())
+        classes = tuple(classes)
+        self._facts: tuple[Any, ...] = (Methods(classes), GlobalHooks())
+        if abstract := tuple(filter(_is_ones_own_abstract, classes)):
+            self._facts += (Registered(abstract),)
         self._changed: str | None = None
         self.number = next(_numbers)
         _known[self.number] = self
@@ -89,6 +98,8 @@ def said(text: str) -> str | None:
         return f"`{shadowed[1]}` is a global now"
     if (added := _SET_ON_CLASS.search(text)) is not None:
         return f"{added[1]} was set on a class"
+    if _ORDER.search(text) is not None:
+        return "the order of an OrderedDict changed"
     if (variable := _ENVIRONMENT.search(text.partition("\n")[0])) is not None:
         return _said_of_environment(variable)
     if "___dynwrap_facts(" not in text:
@@ -212,6 +223,58 @@ class GlobalHooks:
         return len(now) == len(self._hooks) and all(
             known() is hook for known, hook in zip(self._hooks, now, strict=True)
         )
+
+
+class Registered:
+    """The classes that are registered with abstract ones, or with what is derived from those.
+
+    Parameters
+    ----------
+    abstract
+        The abstract classes. Held weakly, as are those that are registered.
+    """
+
+    changed = "a class was registered with an abstract one"
+
+    def __init__(self, abstract: Iterable[type]) -> None:
+        self._abstract = tuple(map(weakref.ref, abstract))
+        self._registered = self._now()
+        self._token = abc.get_cache_token()
+
+    def holds(self) -> bool:
+        """Tell whether the same classes are registered."""
+        if (token := abc.get_cache_token()) == self._token:
+            return True
+        if _ids(self._now()) != _ids(self._registered):
+            return False
+        self._token = token
+        return True
+
+    def _now(self) -> tuple[weakref.ref[type], ...]:
+        below: dict[int, type] = {}
+        waiting = [cls for reference in self._abstract if (cls := reference()) is not None]
+        while waiting:
+            cls = waiting.pop()
+            if id(cls) not in below:
+                below[id(cls)] = cls
+                waiting += filter(_is_abstract, type.__subclasses__(cls))
+        # There is no public way to see who is registered, but as a text.
+        dumps = (abc._get_dump(cls) for cls in below.values())  # type: ignore[attr-defined] # noqa: SLF001
+        return tuple(reference for registry, *_ in dumps for reference in registry)
+
+
+def _ids(references: Iterable[weakref.ref[type]]) -> set[int]:
+    return {id(cls) for reference in references if (cls := reference()) is not None}
+
+
+def _is_abstract(cls: type) -> bool:
+    return issubclass(type(cls), abc.ABCMeta)
+
+
+def _is_ones_own_abstract(cls: type) -> bool:
+    """Tell whether a class is an abstract one, and of the user's or a package's."""
+    package = str(namespace(cls).get("__module__")).partition(".")[0]
+    return _is_abstract(cls) and package != "torch" and package not in sys.stdlib_module_names
 
 
 def _reference(hook: object) -> Callable[[], object]:

@@ -19,6 +19,7 @@ import sys
 import threading
 import types
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import CodeType, FunctionType, TracebackType
@@ -65,6 +66,7 @@ from torch._dynamo.source import (
     DictGetItemSource,
     GetItemSource,
     GlobalSource,
+    LocalSource,
     TypeDictSource,
     TypeMROSource,
     is_from_skip_guard_source,
@@ -78,12 +80,14 @@ from torch._dynamo.symbolic_convert import (
 )
 from torch._dynamo.types import ConvertFrameReturn
 from torch._dynamo.utils import counters, get_metrics_context, graph_break_reasons
-from torch._dynamo.variables import ConstantVariable, builtin, object_protocol
+from torch._dynamo.variables import ConstantVariable, SymNodeVariable, builtin, lists, object_protocol
 from torch._dynamo.variables import builder as variable_builder
 from torch._dynamo.variables.builder import VariableBuilder
 from torch._dynamo.variables.dicts import ConstDictVariable, SideEffectsProxyDict
 from torch._dynamo.variables.functions import UserFunctionVariable
+from torch._dynamo.variables.lists import CommonListMethodsVariable
 from torch._dynamo.variables.misc import PythonModuleVariable
+from torch._dynamo.variables.object_protocol import _get_cached_slots
 from torch._dynamo.variables.user_defined import UserDefinedClassVariable, UserDefinedObjectVariable
 from torch.nn.modules import module
 from torch.nn.modules.lazy import LazyModuleMixin
@@ -609,12 +613,15 @@ class _Observed:
             classes: set[type] = set()
             error: BaseException | None = None
             result: Any = None
+            _get_cached_slots.cache_clear()  # by class: a method that a cell has added since would not be seen
             try:
                 with (
                     _looking_into(classes),
                     _reading_own_globals(),
                     _guarding_what_is_absent(),
                     _guarding_identity(),
+                    _guarding_order(),
+                    _replaced(lists, "iter_contains", _contains),
                     _minding_graph_modules(),
                     _unlogged(_FAKE_TENSOR_ERROR, *(_SAID_UNDER_THE_CELL if observer.tells_the_user() else ())),
                 ):
@@ -890,10 +897,17 @@ def _looking_into(classes: set[type]) -> Iterator[None]:
             classes.add(value if isinstance(value, type) else type(value))
             if isinstance(value, _C_CALLABLES) and not _is_bound_anew(value, self.source):
                 self.install_guards(GuardBuilder.ID_MATCH)
+            if type(value) is OrderedDict and len(value) > 1 and all(type(key) in (str, int) for key in value):
+                self.install_guards(_odict_order)
             if issubclass(type(value), type) and getattr(self.source, "freevar_name", None) != "__class__":
                 # Torch takes a class that it reaches through a closure for the one that `super()` refers to.
                 self.install_guards(GuardBuilder.CLASS_MATCH)
-        return original(self, value)
+        found = original(self, value)
+        if threading.get_ident() == thread and isinstance(found, lists.DequeVariable):
+            # Torch forgets how many items an existing one may hold.
+            found.maxlen = ConstantVariable.create(value.maxlen)
+            install_guard(AttrSource(self.source, "maxlen").make_guard(GuardBuilder.CONSTANT_MATCH))
+        return found
 
     with _patching:
         original = builder._wrap
@@ -946,7 +960,10 @@ def _reading_own_globals() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _replaced(owner: Any, name: str, replacement: Callable[..., Any]) -> Iterator[None]:
-    """Let `replacement` stand for a method of torch's on this thread. What it replaces is its first argument."""
+    """Let `replacement` stand for a method of torch's on this thread. What it replaces is its first argument.
+
+    Where compilations nest (a backend may compile), that is torch's own: what the outer one notes is not the inner's.
+    """
     thread = threading.get_ident()
 
     def method(*args: Any, **kwargs: Any) -> Any:
@@ -954,15 +971,17 @@ def _replaced(owner: Any, name: str, replacement: Callable[..., Any]) -> Iterato
             return original(*args, **kwargs)
         return replacement(original, *args, **kwargs)
 
-    where = owner if isinstance(owner, dict) else vars(owner)
+    where: Any = owner if isinstance(owner, dict) else vars(owner)
     put = owner.__setitem__ if isinstance(owner, dict) else functools.partial(setattr, owner)
     with _patching:
-        original = where[name]
+        before = where[name]
+        original: Callable[..., Any] = getattr(before, "replaces", before)
+        method.__dict__["replaces"] = original
         put(name, method)
         try:
             yield
         finally:
-            put(name, original)
+            put(name, before)
 
 
 @contextlib.contextmanager
@@ -1104,6 +1123,67 @@ def _is_nobodys(module_name: str) -> bool:
     """Tell whether a module is torch's or the standard library's: nobody defines globals there."""
     package = module_name.partition(".")[0]
     return package == "torch" or package in sys.stdlib_module_names
+
+
+@contextlib.contextmanager
+def _guarding_order() -> Iterator[None]:
+    """Guard the order of a dictionary where Dynamo takes its keys one after the other without a word about that."""
+
+    def unpack(original: Callable[..., Any], dictionary: Any, translator: Any) -> Any:
+        _guard_order(translator, dictionary)
+        return original(dictionary, translator)
+
+    def call(original: Callable[..., Any], variable: Any, translator: Any, name: str, *arguments: Any) -> Any:
+        if name in ("copy", "update", "extend"):
+            for each in arguments[0] or (variable,):
+                _guard_order(translator, each)
+        return original(variable, translator, name, *arguments)
+
+    with (
+        _replaced(ConstDictVariable, "unpack_var_sequence", unpack),
+        _replaced(ConstDictVariable, "call_method", call),
+        _replaced(CommonListMethodsVariable, "call_method", call),
+    ):
+        yield
+
+
+def _guard_order(translator: Any, variable: Any) -> None:
+    dictionary = variable.unwrap()
+    if not isinstance(dictionary, ConstDictVariable) or dictionary.source is None:
+        return
+    if not _is_keywords_of_wrapper(translator.output.root_tx.f_code, dictionary.source):
+        translator.output.guard_on_key_order.add(dictionary.source)
+        dictionary.install_dict_keys_match_guard()
+
+
+def _is_keywords_of_wrapper(code: CodeType, source: Any) -> bool:
+    """Tell whether a dictionary is what a wrapper passes on by ``**``: calls in another order have another wrapper."""
+    if not (isinstance(source, LocalSource) and code.co_filename.startswith("<ipy_dynwrap")):
+        return False
+    names = code.co_varnames[code.co_argcount + code.co_kwonlyargcount :]
+    return (
+        bool(code.co_flags & inspect.CO_VARKEYWORDS)
+        and source.local_name == names[1 if code.co_flags & inspect.CO_VARARGS else 0]
+    )
+
+
+def _contains(original: Callable[..., Any], items: Any, search: Any, translator: Any, *options: Any) -> Any:
+    """Tell whether a constant is among items, of which Dynamo compares the constants only."""
+    items = [each.realize() for each in items]
+    if search.is_python_constant():
+        for each in items:
+            same = each.richcompare_impl(translator, search, "__eq__") if isinstance(each, SymNodeVariable) else None
+            if isinstance(same, SymNodeVariable) and same.evaluate_expr(translator.output):
+                return ConstantVariable.create(True)
+    return original(items, search, translator, *options)
+
+
+def _odict_order(guards: Any, guard: Any) -> None:
+    """Add a guard on the order of an OrderedDict, which is another than that of the dictionary beneath it."""
+    if guards.requires_key_order_guarding(guard.originating_source):
+        keys = list(guards.get(guard))
+        code = f"(list({guards.arg_ref(guard)}) == {keys!r}) == True"
+        guards.object_aliasing_guard_codes.append((code, get_verbose_code_parts(code, guard)[0]))
 
 
 @contextlib.contextmanager

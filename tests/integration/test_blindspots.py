@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import enum
 import functools
 import gc
@@ -21,7 +22,7 @@ from torch import nn
 from torch.nn.modules import module as torch_module
 
 import ipy_dynwrap
-from ipy_dynwrap import dynamo, state
+from ipy_dynwrap import state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -1087,6 +1088,124 @@ def test_order_of_an_instance_dictionary(way):
     plays(Scene(target, [set_again]), way(backend="eager"))
 
 
+def folded(x, values):
+    for value in values:
+        x = x * 2 + len(str(value))
+    return x
+
+
+def as_arguments(*names):
+    return names
+
+
+def as_keywords(**values):
+    return values.values()
+
+
+ORDERS = {
+    "values": lambda table, x: folded(x, table.values()),
+    "items": lambda table, x: folded(x, [value for _, value in table.items()]),
+    "keys": lambda table, x: folded(x, table.keys()),
+    "loop": lambda table, x: folded(x, table),
+    "list": lambda table, x: folded(x, list(table)),
+    "unpacked": lambda table, x: folded(x, [*table, "end"]),
+    "argument": lambda table, x: folded(x, as_arguments(*table)),
+    "keywords": lambda table, x: folded(x, as_keywords(**table)),
+    "merged": lambda table, x: folded(x, {**table}.values()),
+    "updated": lambda table, x: folded(x, functools.reduce(lambda old, new: old.update(new) or old, [{}, table])),
+    "copy": lambda table, x: folded(x, table.copy()),
+    "dict": lambda table, x: folded(x, dict(table)),
+    "join": lambda table, x: x * 2 if ",".join(table).startswith("a") else x + 1,
+    "next": lambda table, x: x * len(next(iter(table))),
+    "reversed": lambda table, x: folded(x, reversed(table)),
+}
+
+
+def again(table):
+    table["a"] = table.pop("a")
+
+
+@pytest.mark.parametrize("kind", [dict, collections.OrderedDict])
+@pytest.mark.parametrize("name", ORDERS)
+def test_the_order_of_a_dictionary_changes(way, kind, name):
+    table, use = kind(a=10, bbb=2000), ORDERS[name]
+    edits = [functools.partial(again, table), functools.partial(table.__setitem__, "cc", 300)]
+    if kind is collections.OrderedDict:
+        edits += [functools.partial(table.move_to_end, "a", last=False), functools.partial(table.move_to_end, "a")]
+    plays(Scene(lambda x: use(table, x) + 1, [*edits, functools.partial(table.pop, "bbb")]), way(backend="eager"))
+
+
+def test_an_ordered_dictionary_that_is_only_looked_up_may_be_reordered(way, counter):
+    table, call = collections.OrderedDict(a=1, b=2), way(backend=counter)
+
+    def target(x):
+        return x * table["a"] + table.get("c", 3)
+
+    for _ in range(4):
+        table.move_to_end(next(iter(table)))
+        assert outcome(call, target, X) == outcome(target, X)
+    assert counter.graphs == 1
+
+
+@pytest.mark.parametrize("maxlen", [None, 3])
+def test_what_a_queue_holds_changes(way, maxlen):
+    queues = [collections.deque([1, 2, 4], maxlen) for _ in range(2)]
+    call, steps = way(backend="eager"), iter((*"ab", *"ab"))
+
+    def using(queue):
+        def target(x):
+            queue.append(3)
+            return folded(x, queue) + (queue.maxlen or 9)
+
+        return target
+
+    targets = [using(queue) for queue in queues]
+    for step in steps:
+        assert outcome(call, targets[0], X) == outcome(targets[1], X)
+        assert queues[0] == queues[1]
+        for queue in queues:
+            queue.rotate(1) if step == "a" else queue.pop()
+
+
+def test_queues_of_other_lengths_are_told_apart(way):
+    call = way(backend="eager")
+    holding = [
+        Holding(collections.deque([1, 2], maxlen), lambda queue, x: x * (queue.maxlen or 9)) for maxlen in (3, None, 4)
+    ]
+    for target in holding * 2:
+        assert outcome(call, target, X) == outcome(target, X)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x, n: x * 2 if 5 in (1, n) else x * 3,
+        lambda x, n: x * 2 if 5 not in [1, n] else x * 3,
+        lambda x, n: x * 2 if 5.0 in (1, n) else x * 3,
+        lambda x, n: x * 2 if n in (1, 5) else x * 3,
+        lambda x, n: x * 2 if 5 in {"k": n}.values() else x * 3,
+    ],
+)
+def test_a_constant_among_numbers_that_change(way, counter, use):
+    call = way(backend=counter)
+    for n in (2, 3, 4, 5, 6, 5, 7):
+        assert outcome(call, use, X, n) == outcome(use, X, n)
+    assert counter.graphs <= 3
+
+
+@pytest.mark.parametrize("name", ["__len__", "__bool__"])
+def test_an_object_becomes_false(way, name):
+    class Thing:
+        pass
+
+    thing = Thing()
+    edits = [
+        *setting(Thing, name, lambda self: 0 if name == "__len__" else False),
+        functools.partial(delattr, Thing, name),
+    ]
+    plays(Scene(lambda x: x * 2 if thing else x * 3, [*edits, *edits]), way(backend="eager"))
+
+
 @pytest.mark.parametrize(
     "read",
     [
@@ -1241,12 +1360,43 @@ def test_comparing_keeps_no_object(way):
     assert outcome(call, holder, X) == outcome(holder, X)
 
 
+def test_what_is_noted_is_of_one_compilation(way):
+    """A backend that compiles looks at other objects by the same names."""
+    holder = types.SimpleNamespace(value=MISSING, other=SENTINEL)
+
+    def inner(x, a):
+        return x * 2 if a is SENTINEL and holder.value is MISSING else x
+
+    def backend(graph, inputs):
+        ipy_dynwrap.compile(inner, backend="eager")(X, SENTINEL)
+        return graph.forward
+
+    def target(x, a):
+        x = x + 1
+        return x * 2 if a is MISSING else x * 3
+
+    call = way(backend=backend)
+    for value in (MISSING, SENTINEL, MISSING):
+        assert outcome(call, target, X, value) == outcome(target, X, value)
+
+
+def relations(wrapper):
+    """Return the texts of the guards that are evaluated once all others hold."""
+    roots = [entry.guard_manager.root for entry in entries_of(wrapper.code)]
+    guards = [guard for root in roots for guard in root.get_epilogue_lambda_guards()]
+    return [text.partition("  #")[0].strip() for guard in guards for text in guard.verbose_code_parts()]
+
+
 def test_what_no_user_compares_is_not_guarded(way):
-    call, net = way(backend="eager"), classes().Root()
-    call(net, X)
-    (wrapper,) = state.cache
-    texts = [text for entry in entries_of(wrapper.code) for text in dynamo.guard_texts(entry.guard_manager)]
-    assert [text for text in texts if " is " in text and "==" in text] == []
+    call = way(backend="eager")
+    call(classes().Root(), X)
+    call(Holding(SENTINEL, SENTINELS["=="][2]), X)
+    call(Holding(3, lambda value, x: x * 2 if value is None else x * value), X)
+    texts = {wrapper.target: relations(wrapper) for wrapper in state.cache}
+    assert texts == {
+        "Root.forward": [],
+        "Holding": [f"(L['target'].value is G['__import_{__name__.replace('.', '_dot_')}'].SENTINEL) == True"],
+    }
 
 
 # Hooks of all modules
@@ -1497,6 +1647,19 @@ def test_the_reason_is_said(way, edit, said):
     call(net, X)
     (wrapper,) = ipy_dynwrap.cache_info().wrappers
     assert said in wrapper.last_reason
+
+
+def test_the_reason_is_said_for_the_order_of_a_dictionary(way):
+    table, call = collections.OrderedDict(a=1, b=2), way(backend="eager")
+
+    def target(x):
+        return folded(x, table.values())
+
+    call(target, X)
+    table.move_to_end("a")
+    call(target, X)
+    (wrapper,) = ipy_dynwrap.cache_info().wrappers
+    assert wrapper.last_reason == "the order of an OrderedDict changed"
 
 
 def test_the_reason_is_said_for_a_sentinel(way):

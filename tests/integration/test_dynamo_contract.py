@@ -83,6 +83,7 @@ NAMES = {
     "torch._dynamo.source.GlobalSource": "where a global is that is of no module",
     "torch._dynamo.source.AttrSource": "where an attribute is",
     "torch._dynamo.source.GetItemSource": "where a base of a class is",
+    "torch._dynamo.source.LocalSource": "where an argument is",
     "torch._dynamo.source.TypeDictSource": "where the attributes of a class are",
     "torch._dynamo.source.TypeMROSource": "where the bases of a class are",
     "torch._dynamo.source.is_from_skip_guard_source": "what needs no guard",
@@ -98,6 +99,16 @@ NAMES = {
     "torch._dynamo.utils.get_metrics_context": "what keeps the code of cells",
     "torch._dynamo.utils.graph_break_reasons": "the graph breaks",
     "torch._dynamo.variables.ConstantVariable": "what is guarded by its value",
+    "torch._dynamo.variables.SymNodeVariable.evaluate_expr": "a number that is dynamic",
+    "torch._dynamo.variables.lists.DequeVariable": "how many items a deque may hold",
+    "torch._dynamo.variables.lists.CommonListMethodsVariable.call_method": "where a dictionary's order counts",
+    "torch._dynamo.variables.lists.iter_contains": "whether something is among items",
+    "torch._dynamo.variables.dicts.ConstDictVariable.call_method": "where a dictionary's order counts",
+    "torch._dynamo.variables.dicts.ConstDictVariable.install_dict_keys_match_guard": "a guard on a dictionary's keys",
+    "torch._dynamo.variables.dicts.ConstDictVariable.unpack_var_sequence": "where a dictionary's order counts",
+    "torch._dynamo.variables.object_protocol._get_cached_slots.cache_clear": "methods that a class has got since",
+    "torch._dynamo.guards.GuardBuilder.CONSTANT_MATCH": "a guard on a number",
+    "torch._dynamo.guards.GuardBuilder.requires_key_order_guarding": "where a dictionary's order counts",
     "torch._dynamo.variables.builder.make_dupe_guard": "an object that is reached in two ways",
     "torch._dynamo.variables.builtin.vt_identity_compare": "where objects are compared",
     "torch._dynamo.variables.object_protocol.vt_identity_compare": "where objects are compared",
@@ -346,6 +357,34 @@ def test_an_object_that_is_reached_in_two_ways_is_met_by_one_function(monkeypatc
     monkeypatch.setattr(builder, "make_dupe_guard", make)
     torch.compile(lambda x, a: x * 2 if a is ONE else x, backend="eager")(X, ONE)
     moved(({"L", "G"}, None) in met, f"an object that is reached in two ways is met elsewhere now: {met}")
+
+
+def number_of(*names):
+    return len(names)
+
+
+@pytest.mark.parametrize(
+    ("path", "use", "arguments"),
+    [
+        ("dicts.ConstDictVariable.unpack_var_sequence", lambda table: number_of(*table), ()),
+        ("dicts.ConstDictVariable.call_method", lambda table: {**table}, ("update",)),
+        ("dicts.ConstDictVariable.call_method", lambda table: table.copy(), ("copy",)),
+        ("lists.CommonListMethodsVariable.call_method", lambda table: [*table], ("extend",)),
+        ("lists.iter_contains", lambda table: 5 in (1, table["b"]), ()),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_containers_are_unpacked_by_one_method(monkeypatch, path, use, arguments):
+    owner, name = found(f"torch._dynamo.variables.{path.rpartition('.')[0]}"), path.rpartition(".")[2]
+    original, called = getattr(owner, name), []
+
+    def unpack(*args):
+        called.append(args[2:3] if arguments else ())
+        return original(*args)
+
+    monkeypatch.setattr(owner, name, unpack)
+    torch.compile(lambda x, table: x * 2 if use(table) else x, backend="eager")(X, {"a": 1, "b": 2})
+    moved(arguments in called, f"containers are unpacked elsewhere now: {called}")
 
 
 def function_without_attributes():

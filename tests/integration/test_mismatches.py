@@ -175,6 +175,34 @@ GUARDED_HERE = {
         "os.environ['GAIN_OF_A_TEST'] = ''",
         "os.environ.pop('GAIN_OF_A_TEST', None)",
     ),
+    "the order of an OrderedDict": (
+        (
+            "import collections\ntable = collections.OrderedDict(a=1, b=2)\n"
+            "def f(x):\n    for value in table.values():\n        x = x * 2 + value\n    return x"
+        ),
+        "table.move_to_end('a')",
+        "table.move_to_end('b')",
+    ),
+    "what a deque holds": (
+        (
+            "import collections\nqueue = collections.deque([1, 2], maxlen=3)\n"
+            "def f(x):\n    queue.append(x.shape[0])\n    return x * sum(queue)"
+        ),
+        "queue.rotate(1)",
+    ),
+    "a method that makes an object false": (
+        "class Thing:\n    pass\nthing = Thing()\ndef f(x):\n    return x * 2 if thing else x",
+        "Thing.__len__ = lambda self: 0",
+        "Thing.__bool__ = lambda self: True",
+        "del Thing.__bool__, Thing.__len__",
+    ),
+    "a class that is registered with an abstract one": (
+        (
+            "import abc\nclass Abstract(abc.ABC):\n    pass\n"
+            "def f(x):\n    return x * 2 if isinstance(config, Abstract) else x * 3"
+        ),
+        "Abstract.register(Config)",
+    ),
 }
 
 
@@ -186,31 +214,6 @@ def test_what_is_guarded_here(check, monkeypatch, program):
 
 
 TORCHS_OWN = {
-    "the order of an OrderedDict": (
-        (
-            "import collections\ntable = collections.OrderedDict(a=1, b=2)\n"
-            "def f(x):\n    for value in table.values():\n        x = x * 2 + value\n    return x"
-        ),
-        "table.move_to_end('a')",
-    ),
-    "what a deque holds": (
-        (
-            "import collections\nqueue = collections.deque([1, 2], maxlen=3)\n"
-            "def f(x):\n    queue.append(x.shape[0])\n    return x * sum(queue)"
-        ),
-        "queue.rotate(1)",
-    ),
-    "a class that is registered with an abstract one": (
-        (
-            "import abc\nclass Abstract(abc.ABC):\n    pass\n"
-            "def f(x):\n    return x * 2 if isinstance(config, Abstract) else x * 3"
-        ),
-        "Abstract.register(Config)",
-    ),
-    "a method that makes an object false": (
-        "class Thing:\n    pass\nthing = Thing()\ndef f(x):\n    return x * 2 if thing else x",
-        "Thing.__len__ = lambda self: 0",
-    ),
     "a random number generator of one's own": (
         "import random\ngenerator = random.Random(3)\ndef f(x):\n    return x * generator.random()",
         "pass",

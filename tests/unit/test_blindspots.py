@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import abc
 import functools
 import gc
 import sys
 import weakref
+from collections.abc import Mapping
 
 import pytest
 
 pytest.importorskip("torch")
 
+from torch.nn import Module
+
 from ipy_dynwrap import _native, blindspots, dynamo
-from ipy_dynwrap.blindspots import Facts, GlobalHooks, Methods, said
+from ipy_dynwrap.blindspots import Facts, GlobalHooks, Methods, Registered, said
 
 
 def classes():
@@ -270,6 +274,79 @@ def test_hooks_of_two_kinds_are_told_apart():
         second.remove()
 
 
+def abstract_classes():
+    class Above(abc.ABC):  # noqa: B024 - registering is all that it is for
+        pass
+
+    class Below(Above):
+        pass
+
+    class Other(abc.ABC):  # noqa: B024
+        pass
+
+    return Above, Below, Other
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_a_class_that_is_registered_is_seen(level):
+    above, below, other = abstract_classes()
+    registered = Registered([above])
+    other.register(type("Unrelated", (), {}))
+    assert registered.holds()
+    assert registered.holds()
+    (above, below)[level].register(new := type("New", (), {}))
+    assert not registered.holds()
+    later = Registered([above])
+    assert later.holds()
+    del new
+    gc.collect()
+    assert registered.holds()
+
+
+def test_abstract_classes_and_what_is_registered_are_not_kept():
+    above, below, _ = abstract_classes()
+    above.register(new := type("New", (), {}))
+    registered, references = Registered([above]), [weakref.ref(each) for each in (above, below, new)]
+    del above, below, new
+    gc.collect()
+    assert [reference() for reference in references] == [None, None, None]
+    assert registered.holds()
+
+
+def test_only_ones_own_abstract_classes_have_a_fact():
+    above, _, _ = abstract_classes()
+    kinds = [[type(fact) for fact in Facts(classes)._facts] for classes in ([above], [Mapping], [int, Module])]
+    assert kinds == [[Methods, GlobalHooks, Registered], *[[Methods, GlobalHooks]] * 2]
+
+
+def test_no_metaclass_is_asked_who_is_registered():
+    asked = []
+
+    class Meta(abc.ABCMeta):
+        def __eq__(cls, other):
+            asked.append(other)
+            return cls is other
+
+        __hash__ = abc.ABCMeta.__hash__
+
+        def __subclasses__(cls):
+            asked.append(cls)
+            return super().__subclasses__()
+
+    class Asked(metaclass=Meta):
+        pass
+
+    class Below(Asked):
+        pass
+
+    registered = Registered([Asked])
+    for abstract in (Asked, Below):
+        abstract.register(Meta(abstract.__name__, (), {}))
+        asked.clear()
+        assert not registered.holds()
+        assert not asked
+
+
 def test_facts_say_what_changed(hooks):
     derived, _ = classes()
     facts = Facts([derived])
@@ -283,6 +360,12 @@ def test_facts_say_what_changed(hooks):
     assert not other({})
     assert said(other.text) == "hooks of all modules changed"
     assert said(text) == "a method of Derived was replaced"
+    abstract, _, _ = abstract_classes()
+    hooks.clear()
+    registered = Facts([abstract])
+    abstract.register(derived)
+    assert not registered({})
+    assert said(registered.text) == "a class was registered with an abstract one"
 
 
 def test_facts_that_are_gone_still_have_words():
@@ -308,6 +391,11 @@ def test_a_builtin_that_is_shadowed_is_said(dictionary):
 @pytest.mark.parametrize("cls", ["type(L['target'])", "type(L['target']).__mro__[1]", "L['target']"])
 def test_an_attribute_that_a_class_gets_is_said(cls):
     assert said(f"0/0: not ___dict_contains('q', dict({cls}.__dict__))  # return x") == "q was set on a class"
+
+
+def test_the_order_of_a_dictionary_is_said():
+    text = "(list(L['target'].table) == ['a', 'b']) == True  # for k in self.table:"
+    assert said(f"0/0: {text}") == "the order of an OrderedDict changed"
 
 
 @pytest.mark.parametrize("environ", ["G['__import_os'].environ", "G['__import_m'].environ", "L['environ'].environ"])
