@@ -298,6 +298,7 @@ class Space:
                 words=naming.words,
                 drop=state.cache.drop,
                 is_idle=_is_idle,
+                cells=lambda: state.session.cells,
                 origin=self._origin(kin),
             ),
         )

@@ -43,6 +43,8 @@ class Family:
         Gives up wrappers that the family has no use for any more.
     is_idle
         Tells whether a wrapper may be dropped although it has entries: whether it has not been of use for a while.
+    cells
+        Gives how many cells have run.
     origin
         Why there is a family beside another one of the same target, in words.
     """
@@ -58,6 +60,7 @@ class Family:
         words: Callable[[str], str],
         drop: Callable[[list[Wrapper]], None],
         is_idle: Callable[[Wrapper], bool],
+        cells: Callable[[], int],
         origin: str | None = None,
     ) -> None:
         self._make = make
@@ -68,6 +71,7 @@ class Family:
         self._words = words
         self._drop = drop
         self._is_idle = is_idle
+        self._cells = cells
         self.origin = origin
         # Threads may call a family at once: what chooses, makes and files wrappers is done by one at a time.
         self._lock = threading.RLock()
@@ -278,8 +282,8 @@ class Family:
             return ()
         for field in learned:
             # They may all have been this object's.
-            shown: dict[Field, set[Hashable]] = self._shown.setdefault(field.holder(parameters), {})
-            shown.setdefault(field, set()).update(each[field] for each in (new, *others) if field in each)
+            known = self._shown_by(field.holder(parameters), field)
+            known.update(each[field] for each in (new, *others) if field in each)
         before, served = {**self._found, **self._table}, self._memo.items()
         keys = [values for values, known in before.items() if known is wrapper]
         self.fields += learned
@@ -308,11 +312,9 @@ class Family:
         """
         restless: list[Field] = []
         for field, value in zip(self.fields, values, strict=True):
-            holder = field.holder(parameters)
-            if value is ABSENT or holder is None:
+            if value is ABSENT or (holder := field.holder(parameters)) is None:
                 continue
-            shown: dict[Field, set[Hashable]] = self._shown.setdefault(holder, {})
-            known = shown.setdefault(field, set())
+            known = self._shown_by(holder, field)
             if len(known) <= self._value_limit():
                 known.add(value)
             if len(known) > self._value_limit():
@@ -322,6 +324,16 @@ class Family:
             if sum(field in fields for _, fields in self._restless.items()) > 1:
                 self._retire(field)
         return restless
+
+    def _shown_by(self, holder: object, field: Field) -> set[Hashable]:
+        """Return the values that a field has shown on an object, for more to be added."""
+        shown: dict[Field, tuple[int, set[Hashable]]] = self._shown.setdefault(holder, {})
+        now = self._cells() if field.aspect in ("identity", "type") else 0
+        cell, known = shown.get(field, (now, set()))
+        if cell != now:
+            known = set()  # a function or class that a cell defines again is another one: an edit, no counting
+        shown[field] = now, known
+        return known
 
     def _cause(self) -> str:
         return f"took more than {self._value_limit()} values on one object"

@@ -47,6 +47,7 @@ class World:
     spent: dict[Wrapper, str] = field(default_factory=dict)
     dropped: list[Wrapper] = field(default_factory=list)
     idle: bool = False
+    cells: int = 0
 
     def __post_init__(self):
         self.family = Family(
@@ -58,6 +59,7 @@ class World:
             words=lambda source: source.replace("target", "self"),
             drop=self.dropped.extend,
             is_idle=lambda wrapper: self.idle,
+            cells=lambda: self.cells,
         )
 
     def make(self, purpose, apart):
@@ -339,6 +341,32 @@ def test_a_field_that_keeps_changing_in_an_argument_compiles_no_more(world):
         wrapper = world.call(Target(), settings, reads=(FIRST_ARGUMENT,))
     assert wrapper in world.spent
     assert world.compilations <= VALUE_LIMIT
+
+
+FUNCTION = Field("target.k", "identity")
+
+
+def test_what_each_cell_defines_again_is_not_taken_to_change(world):
+    kept = [object() for _ in range(2 * VALUE_LIMIT)]
+    target = Target()
+    for each in kept:
+        target.k = each
+        world.cells += 1
+        assert world.call(target, reads=(FUNCTION,)) not in world.spent
+    # In one cell it is.
+    for _ in range(VALUE_LIMIT + 1):
+        kept.append(object())
+        target.k = kept[-1]
+        wrapper = world.call(target, reads=(FUNCTION,))
+    assert wrapper in world.spent
+
+
+def test_an_argument_that_is_not_there_has_no_field(world):
+    second = Field("args[1].k", "value")
+    for k in (1, 2, 3):
+        world.call(Target(), Target(), Target(k), reads=(second,))
+    assert world.family.fields == (second,)
+    world.call(Target(), reads=(K,))
 
 
 def test_a_field_that_changes_on_many_objects_stays(world):

@@ -115,6 +115,7 @@ def pretend(monkeypatch):
             words=str,
             drop=lambda _: None,
             is_idle=lambda _: False,
+            cells=lambda: 0,
         )
         guards.clear()
         guards.update({f"entry {i}": texts for i, texts in enumerate([*earlier, new])})
