@@ -1272,7 +1272,7 @@ class Shapes:
     code, closure
         The code object of the frame, for which torch keeps it, and the cells of its function.
     target
-        The variables that hold what is called. What torch has seen of that is left alone.
+        The variables that hold what is called. What torch has seen of that is not forgotten.
     """
 
     def __init__(self, code: CodeType, closure: tuple[types.CellType, ...], target: frozenset[str]) -> None:
@@ -1285,7 +1285,7 @@ class Shapes:
 
     def seen(self) -> dict[str, Any]:
         """Return what was seen, by source."""
-        return {name: copy.copy(entry) for name, entry in self._known().items() if self._is_of_argument(name)}
+        return {name: copy.copy(entry) for name, entry in self._known().items()}
 
     def add(self, seen: Mapping[str, Any]) -> bool:
         """Add what was seen elsewhere; tell whether a size is dynamic now that was not."""
