@@ -91,6 +91,10 @@ class Facts:
             return False
         return True
 
+    def are_past(self) -> bool:
+        """Tell whether they can never hold again: a function or class that they are about is gone."""
+        return any(fact.is_past() for fact in self._facts if isinstance(fact, Methods))
+
 
 def said(text: str) -> str | None:
     """Return in words what changed, if `text` is the text of a guard that torch alone would not have; None if not."""
@@ -142,6 +146,10 @@ class Methods:
         """Tell whether every class has the functions that it had, and they are as they were."""
         same = self._tagged and _native.versions(self._classes) == self._versions
         return (same or self._look_closer()) and self._parts_hold()
+
+    def is_past(self) -> bool:
+        """Tell whether a class, or a function that one had, is gone."""
+        return any(each() is None for each in self._classes) or any(each() is None for each in self._functions)
 
     def _look_closer(self) -> bool:
         """Compare the functions: a version tag also changes with an attribute that torch guards itself."""

@@ -193,6 +193,8 @@ def _with_defaults(
 def _compiled_class(cls: Any, handle: Handle) -> Any:
     """Make the instances of `cls` compiled when they are called; `cls` itself is changed, as by `torch.compile`."""
     if not any("__call__" in vars(base) for base in cls.__mro__):
+        if type(cls).__call__ is not type.__call__:
+            return cls  # what a call of the class itself does is its metaclass's business, as for `torch.compile`
         raise TypeError(f"instances of {cls.__qualname__} are not callable")
     call = cls.__call__
     if isinstance(call, types.FunctionType) and call.__code__ is dynamo.MODULE_CALL:

@@ -102,6 +102,8 @@ class _Recorder:
         self._calls = calls
         # Of each code object, by the cell that compiled it last: how many entries were gone when that began.
         self._gone = ByIdentity()
+        # Of each compiled code object, the code that it was compiled from, and the facts of its entry.
+        self._facts = ByIdentity()
 
     def started(self, frame: dynamo.Frame, compile_id: str, raw_reasons: Callable[[], list[str]]) -> int:
         if not self._calls.stack:
@@ -141,9 +143,12 @@ class _Recorder:
         """
         cell, gone = self._gone.get(code) or (None, 0)
         if cell != state.session.cells:
-            gone = dynamo.entries_gone(code, limit) if state.session.cells else 0
+            gone = dynamo.entries_gone(code, limit) + self._past(code) if state.session.cells else 0
             self._gone.set(code, (state.session.cells, gone))
         return gone
+
+    def _past(self, code: types.CodeType) -> int:
+        return sum(facts.are_past() for _, (source, facts) in self._facts.items() if source() is code)
 
     def tells_the_user(self) -> bool:
         return bool(self._calls.stack) and self._calls.stack[-1].eager_on_error
@@ -160,6 +165,7 @@ class _Recorder:
             facts = blindspots.Facts(outcome.classes)
             dynamo.add_guard(outcome.guards, facts, facts.text)
             if outcome.code is not None:
+                self._facts.set(outcome.code, (weakref.ref(pending.source), facts))
                 pending.learning.learn(outcome.code, outcome.guards)
         state.log.write(
             CompileFinished(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import CodeType
@@ -49,12 +50,13 @@ class Compiled:
     Parameters
     ----------
     source
-        The code object that it belongs to: the wrapper's, or that of a frame after a graph break.
+        The code object that it belongs to: the wrapper's, or that of a frame after a graph break. It is what keeps the
+        entry, and so it is held weakly.
     required
         What it requires of each field that it pins.
     """
 
-    source: CodeType
+    source: weakref.ref[CodeType]
     required: Requirements
 
     def is_for(self, parameters: Mapping[str, object]) -> bool:
@@ -90,7 +92,7 @@ class Compilation:
 
     @property
     def _earlier(self) -> list[Compiled]:
-        return [each for _, each in self._family.compiled.items() if each.source is self._frame.code]
+        return [each for _, each in self._family.compiled.items() if each.source() is self._frame.code]
 
     def prepare(self) -> None:
         """Let torch compare the shapes of this call with those that the family has seen."""
@@ -117,7 +119,7 @@ class Compilation:
             The guards of the entry.
         """
         earlier = self._earlier
-        new = Compiled(self._frame.code, self._place(guards))
+        new = Compiled(weakref.ref(self._frame.code), self._place(guards))
         self._family.compiled.set(code, new)
         others = [each.required for each in earlier]
         return self._family.learn(self._wrapper, self._parameters, new.required, others, deep=not self._is_own)

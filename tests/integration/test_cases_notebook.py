@@ -271,6 +271,38 @@ def test_27_an_edited_helper_never_runs_eager(notebook, counter):
     assert counter.runs == 13
 
 
+FIRST = """
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.k = torch.nn.Linear(1, 1)
+        self.fn = torch.sin
+    def forward(self, x):
+        return self.fn(self.k(x))
+net, x = Net(), torch.ones(1, 1)
+run = compiled(net)
+"""
+EDITED = {
+    "a method": "def forward(self, x):\n    return self.fn(self.k(x)) + {}\nNet.forward = forward",
+    "a function that is kept": "def helper(x):\n    return x + {}\nnet.fn = helper",
+    "a hook": (
+        "def hook(module, args, output):\n    return output + {}\n"
+        "if 'handle' in globals():\n    handle.remove()\n"
+        "handle = net.k.register_forward_hook(hook)"
+    ),
+}
+
+
+@pytest.mark.parametrize("edit", EDITED.values(), ids=EDITED)
+def test_27_what_each_cell_edits_never_runs_eager(notebook, counter, edit):
+    notebook.plainly(FIRST)
+    for number in range(12):
+        notebook.plainly(edit.format(number))
+        notebook("y = run(x)")
+        notebook.plainly("assert torch.equal(y, net(x))")
+    assert counter.runs == 12
+
+
 def test_27_what_a_cell_makes_anew_at_each_step_stays_under_the_limit(notebook, counter):
     """It would compile for ever: what is gone counts in the cell that compiled it."""
     notebook.plainly("def outer(x):\n    return helper(x) + 1\nrun = compiled(outer)\nx = torch.ones(1)")

@@ -130,3 +130,16 @@ def test_what_is_disabled_but_not_what_it_calls_runs_as_it_is(way):
     for _ in range(3):
         torch.testing.assert_close(call(outer, torch.ones(2)), torch.full((2,), 4.0))
     assert seen == [False] * 3
+
+
+def test_a_class_whose_metaclass_calls_is_given_back():
+    class Meta(type):
+        def __call__(cls, x):
+            return x * cls.k
+
+    class Scaled(metaclass=Meta):
+        k = 2
+
+    compiled = ipy_dynwrap.compile(Scaled, backend="eager")
+    assert compiled is Scaled
+    torch.testing.assert_close(compiled(torch.ones(2)), torch.full((2,), 2.0))
