@@ -74,7 +74,7 @@ def test_the_inspector_can_be_shown_to_a_colleague(lab, notebook, tmp_path):
         notebook.run(index)
     page = notebook.page
     page.wait_for_selector(".dw-row")
-    page.locator(".dw-toggle", has_text="DigitNet").click()
+    page.locator(".dw-toggle", has_text="DigitNet").first.click()
     page.wait_for_selector(".dw-entries tbody tr")
     # What marks the selected cell is not ours.
     page.add_style_tag(content=".jp-cell-toolbar, .jp-Collapser { visibility: hidden }")
