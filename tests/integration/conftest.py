@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import re
 from dataclasses import dataclass
@@ -70,6 +71,15 @@ class Shell:
         return {name for name in self.ip.user_ns if not name.startswith("_")} - set(self.ip.user_ns_hidden)
 
 
+_shells: list[InteractiveShell] = []
+
+
+def pytest_unconfigure() -> None:
+    """Let no shell clean up at the end: each collects all garbage, which would take minutes together."""
+    for ip in _shells:
+        atexit.unregister(ip.atexit_operations)
+
+
 @contextlib.contextmanager
 def plain_shell(**traits: Any) -> Iterator[InteractiveShell]:
     """A shell of one's own, in the place of the process's one."""
@@ -78,6 +88,7 @@ def plain_shell(**traits: Any) -> Iterator[InteractiveShell]:
     config.HistoryManager.enabled = False
     config.InteractiveShell.colors = "nocolor"
     ip = InteractiveShell.instance(config=config, **traits)
+    _shells.append(ip)
     try:
         yield ip
     finally:
