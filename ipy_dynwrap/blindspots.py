@@ -32,7 +32,6 @@ import functools
 import itertools
 import os
 import re
-import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from types import FunctionType
@@ -281,8 +280,7 @@ def _is_abstract(cls: type) -> bool:
 
 def _is_ones_own_abstract(cls: type) -> bool:
     """Tell whether a class is an abstract one, and of the user's or a package's."""
-    package = str(namespace(cls).get("__module__")).partition(".")[0]
-    return _is_abstract(cls) and package != "torch" and package not in sys.stdlib_module_names
+    return _is_abstract(cls) and not dynamo.is_nobodys(str(namespace(cls).get("__module__")))
 
 
 def _reference(hook: object) -> Callable[[], object]:

@@ -617,7 +617,7 @@ class _Observed:
             try:
                 with (
                     _looking_into(classes),
-                    _reading_own_globals(),
+                    _replaced(InliningInstructionTranslator, "get_globals_source_and_value", _find_global),
                     _guarding_what_is_absent(),
                     _guarding_identity(),
                     _guarding_order(),
@@ -918,8 +918,7 @@ def _looking_into(classes: set[type]) -> Iterator[None]:
             builder._wrap = original
 
 
-@contextlib.contextmanager
-def _reading_own_globals() -> Iterator[None]:
+def _find_global(original: Callable[..., Any], translator: Any, name: str) -> Any:
     """Let an inlined function read the globals that it has.
 
     Torch reads, and guards, those of the module that `__name__` among them tells of. But a script that `%run` ran, a
@@ -928,34 +927,22 @@ def _reading_own_globals() -> Iterator[None]:
 
     Those of the standard library torch does not guard. `os.getenv` reads one whose content changes.
     """
-    translator: Any = InliningInstructionTranslator
-    thread = threading.get_ident()
-
-    def find(self: Any, name: str) -> Any:
-        scope = self.f_globals
-        if threading.get_ident() != thread or _are_of_their_module(scope):
-            value, variable, source = original(self, name)
-            is_environment = scope is vars(os) and name in ("environ", "environb")
-            return value, variable, source.base if is_environment else source
-        if self.current_instruction.opname == "STORE_GLOBAL":
-            # Torch cannot set one of these while it inlines; in a frame of its own the function can.
-            exc.unimplemented(
-                gb_type="Storing a global in a namespace that is no module's",
-                context=name,
-                explanation=f"The function that sets `{name}` has the globals of a script or of another shell.",
-                hints=[],
-            )
-        # As torch itself does for a named tuple's functions, whose globals are of no module.
-        source = GlobalSource(self.output.install_global_by_id("___unnamed_scope", scope))
-        return scope, VariableBuilder(self, source)(scope), DictGetItemSource(source, name)
-
-    with _patching:
-        original = translator.get_globals_source_and_value
-        translator.get_globals_source_and_value = find
-        try:
-            yield
-        finally:
-            translator.get_globals_source_and_value = original
+    scope = translator.f_globals
+    if _are_of_their_module(scope):
+        value, variable, source = original(translator, name)
+        is_environment = scope is vars(os) and name in ("environ", "environb")
+        return value, variable, source.base if is_environment else source
+    if translator.current_instruction.opname == "STORE_GLOBAL":
+        # Torch cannot set one of these while it inlines; in a frame of its own the function can.
+        exc.unimplemented(
+            gb_type="Storing a global in a namespace that is no module's",
+            context=name,
+            explanation=f"The function that sets `{name}` has the globals of a script or of another shell.",
+            hints=[],
+        )
+    # As torch itself does for a named tuple's functions, whose globals are of no module.
+    source = GlobalSource(translator.output.install_global_by_id("___unnamed_scope", scope))
+    return scope, VariableBuilder(translator, source)(scope), DictGetItemSource(source, name)
 
 
 @contextlib.contextmanager
@@ -1010,7 +997,7 @@ def _load_builtin(original: Callable[..., None], translator: Any, instruction: A
     if not (isinstance(module_name, str) and _are_of_their_module(scope)):
         source = GlobalSource(translator.output.install_global_by_id("___unnamed_scope", scope))
         install_guard(source.make_guard(_absent_key(name)))
-    elif not _is_nobodys(module_name):
+    elif not is_nobodys(module_name):
         install_guard(translator.import_source(module_name).make_guard(_absent_attribute(name)))
 
 
@@ -1047,7 +1034,7 @@ def _guard_absent_from_class(cls: type, source: Any, name: str) -> None:
 
 
 def _may_get_attributes(cls: type) -> bool:
-    return not (is_static(cls) or _is_nobodys(str(namespace(cls).get("__module__"))))
+    return not (is_static(cls) or is_nobodys(str(namespace(cls).get("__module__"))))
 
 
 def _attribute_of_module(original: Callable[..., Any], variable: Any, translator: Any, name: str) -> Any:
@@ -1119,7 +1106,7 @@ def _absent_attribute(name: str) -> Callable[..., None]:
     return functools.partial(GuardBuilder.NOT_PRESENT_IN_GENERIC_DICT, attr=name)
 
 
-def _is_nobodys(module_name: str) -> bool:
+def is_nobodys(module_name: str) -> bool:
     """Tell whether a module is torch's or the standard library's: nobody defines globals there."""
     package = module_name.partition(".")[0]
     return package == "torch" or package in sys.stdlib_module_names
