@@ -32,6 +32,8 @@ class Entry:
         The compiled code object. A dead one means that torch has dropped the entry.
     source
         The code object that the entry belongs to.
+    number
+        As in `snapshot.EntryInfo`.
     """
 
     compile_id: str
@@ -42,6 +44,7 @@ class Entry:
     graph: bool
     code: weakref.ref[CodeType]
     source: weakref.ref[CodeType]
+    number: int = 0
 
 
 @dataclass(eq=False)
@@ -68,6 +71,7 @@ class Wrapper:
     entries: list[Entry] = field(default_factory=list)
     key: dict[str, str] = field(default_factory=dict)
     retired: dict[str, str] = field(default_factory=dict)
+    family: str = ""  # the name of its family's first wrapper
     cell: int = 0  # how many cells had run when it was last called
     broken_at: set[tuple[str, int]] = field(default_factory=set)
 
@@ -255,6 +259,7 @@ class WrapperCache:
             compile_seconds=entry.seconds,
             frame=entry.frame,
             graph=entry.graph,
+            number=entry.number,
         )
 
     def reset(self, wrappers: list[Wrapper]) -> None:

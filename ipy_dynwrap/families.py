@@ -114,7 +114,9 @@ class Family:
         if not self.wrappers:
             with self._lock:
                 if not self.wrappers:
-                    self.wrappers.append(self._make("", False))
+                    first = self._make("", False)
+                    first.family = first.name
+                    self.wrappers.append(first)
         return self.wrappers[0]
 
     def remembered(self, target: object) -> Wrapper | None:
@@ -228,7 +230,7 @@ class Family:
 
     def _made(self, key: dict[str, str], *, apart: bool) -> Wrapper:
         wrapper = self._make(repr(key), apart)
-        wrapper.key, wrapper.retired = key, self.first().retired
+        wrapper.key, wrapper.retired, wrapper.family = key, self.first().retired, self.first().name
         self.wrappers.append(wrapper)
         return wrapper
 

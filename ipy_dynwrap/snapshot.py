@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-__all__ = ["CacheInfo", "EntryInfo", "Report", "WrapperInfo"]
+__all__ = ["CacheInfo", "CellRun", "EntryDetails", "EntryInfo", "GuardInfo", "Listing", "Report", "WrapperInfo"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,8 @@ class EntryInfo:
         The name of the frame's code; a resume function's after a graph break.
     graph
         False for an entry without tensor operations of its own, which only calls on.
+    number
+        Tells the entry from all others of the process, those before a reset included; 0 if its details are not kept.
     """
 
     compile_id: str
@@ -42,6 +44,7 @@ class EntryInfo:
     compile_seconds: float = 0.0
     frame: str = ""
     graph: bool = True
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,8 @@ class WrapperInfo:
         Calls that raised.
     retired
         The fields that were in the key and are in it no more, and why.
+    family
+        The name of the first wrapper of its family: wrappers of one family have it in common.
     """
 
     name: str
@@ -106,6 +111,7 @@ class WrapperInfo:
     hits: int = 0
     failed_calls: int = 0
     retired: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    family: str = ""
 
     @property
     def used(self) -> int:
@@ -168,3 +174,120 @@ class Report:
     reasons: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
     failed_calls: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CellRun:
+    """One run of a cell, or one region outside of a notebook, in the order of the timeline.
+
+    Parameters
+    ----------
+    cell
+        The execution count; None outside of a notebook.
+    at
+        `time.time` when it began, in seconds.
+    seconds
+        Wall time from there to its end, in seconds.
+    compile_seconds, run_seconds
+        Of these, in compilations, and in compiled code without the compilations that it asked for.
+    calls, hits, compiles, recompiles, eager_calls, graph_breaks
+        Counts within it, as in `WrapperInfo`.
+    compiled
+        What compiled in it, each target once, in order.
+    failed
+        Whether it ended with an exception.
+    """
+
+    cell: int | None
+    at: float
+    seconds: float
+    compile_seconds: float = 0.0
+    run_seconds: float = 0.0
+    calls: int = 0
+    hits: int = 0
+    compiles: int = 0
+    recompiles: int = 0
+    eager_calls: int = 0
+    graph_breaks: int = 0
+    compiled: tuple[str, ...] = ()
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GuardInfo:
+    """One guard of an entry.
+
+    Parameters
+    ----------
+    source
+        What it looks at, as torch names it: ``"L['x']"``; empty for a guard on torch's global state.
+    kind
+        Torch's name of it: ``"TENSOR_MATCH"``.
+    words
+        What it requires, in the user's words: ``"x: float32 of shape (4, 16) on cpu"``.
+    code
+        What is checked, in torch's form.
+    asked_by
+        The line of the user's code for which torch made it: ``"cell 3, line 5: return self.k * x"``; empty if unknown.
+    """
+
+    source: str
+    kind: str
+    words: str
+    code: tuple[str, ...] = ()
+    asked_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One text that belongs to an entry.
+
+    Parameters
+    ----------
+    title
+        ``"FX graph"``, ``"AOT graph, forward"``, ``"generated code"``, ``"bytecode"``, ``"your code"``.
+    language
+        ``"python"``, ``"cpp"`` or ``"text"``, for highlighting.
+    text
+        It, at most as long as is kept; what is left out is said in its last line.
+    first_line
+        The number of its first line in the user's cell or file; 1 for what torch made.
+    marks
+        Lines to mark, by number, and why: where a graph broke, with torch's reason.
+    """
+
+    title: str
+    language: str
+    text: str
+    first_line: int = 1
+    marks: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True)
+class EntryDetails:
+    """What is kept of an entry beside its counts, and is put into words only when somebody asks.
+
+    Parameters
+    ----------
+    number, compile_id
+        As in `EntryInfo`.
+    guards
+        In the order in which torch made them.
+    inputs
+        The inputs of the graph and what they are: ``{"x": "float32[s0, 16] on cpu"}``.
+    listings
+        The user's code first, then what torch made of it, in the order of the compilation.
+    phases
+        The phases of the compilation with their wall time in seconds, in the order in which they began; those inside
+        another one are not repeated in it.
+    disk_cache
+        ``"hit"`` or ``"miss"`` of the compiler's cache on disk; None if it was not asked.
+    """
+
+    number: int
+    compile_id: str
+    guards: tuple[GuardInfo, ...] = ()
+    inputs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    listings: tuple[Listing, ...] = ()
+    phases: tuple[tuple[str, float], ...] = ()
+    disk_cache: str | None = None
