@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     __version__: str
     from .compiled import compile  # noqa: A004 - the public name, as torch.compile's
     from .extension import load_ipython_extension, unload_ipython_extension
-    from .public import cache_info, explain, reset
+    from .public import cache_info, explain, reset, timeline
     from .regions import region
     from .views import inspector
 
@@ -25,6 +25,7 @@ __all__ = [
     "load_ipython_extension",
     "region",
     "reset",
+    "timeline",
     "unload_ipython_extension",
 ]
 
@@ -36,6 +37,7 @@ _WHERE = {
     "load_ipython_extension": "extension",
     "region": "regions",
     "reset": "public",
+    "timeline": "public",
     "unload_ipython_extension": "extension",
 }
 

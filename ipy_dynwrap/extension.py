@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from . import blocks, cell, state
+from . import blocks, cell, cell_runs, state
 from .config import DynWrap
 from .magics import DynWrapMagics
 
@@ -31,12 +31,13 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
         _append(undo, shell.input_transformers_cleanup, cell.LineTaker())
         _append(undo, shell.ast_transformers, cell.CellWrapper(shell))
         _append(undo, state.places, cell.place_in(shell))
-        shell.events.register("post_run_cell", blocks.show_idleness)
-        undo.callback(shell.events.unregister, "post_run_cell", blocks.show_idleness)
+        _watch(undo, shell, "post_run_cell", blocks.show_idleness)
+        undo.callback(cell_runs.abandon_cells)
+        _watch(undo, shell, "pre_run_cell", cell_runs.cell_begins)
+        _watch(undo, shell, "post_run_cell", cell_runs.cell_ends)
         _register_magics(undo, shell)
         _show_snapshots(undo, shell)
-        shell.events.register("post_execute", blocks.show_summary)
-        undo.callback(shell.events.unregister, "post_execute", blocks.show_summary)
+        _watch(undo, shell, "post_execute", blocks.show_summary)
         _loaded[shell] = undo.pop_all()
 
 
@@ -54,6 +55,11 @@ def _append(undo: ExitStack, items: list[Any], item: object) -> None:
 def _remove(items: list[Any], item: object) -> None:
     # By identity, and maybe somebody else took it out: IPython drops an AST transformer that failed.
     items[:] = [each for each in items if each is not item]
+
+
+def _watch(undo: ExitStack, shell: InteractiveShell, event: str, function: Callable[..., object]) -> None:
+    shell.events.register(event, function)
+    undo.callback(shell.events.unregister, event, function)
 
 
 def _register_magics(undo: ExitStack, shell: InteractiveShell) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import engine, state
+from . import cell_runs, engine, state
 from .cache import Wrapper
 from .compiled import original
 from .explanation import Explanation
 from .keys import kin_of
-from .snapshot import CacheInfo
+from .snapshot import CacheInfo, CellRun
 
-__all__ = ["cache_info", "explain", "reset"]
+__all__ = ["cache_info", "explain", "reset", "timeline"]
 
 
 def cache_info() -> CacheInfo:
@@ -44,6 +44,7 @@ def reset(target: Any = None) -> None:
         state.cache.clear()
         engine.forget_all()
         state.log.clear()
+        cell_runs.reset()
     else:
         state.cache.reset(_wrappers(target))
 
@@ -72,6 +73,18 @@ def explain(target: Any) -> Explanation:
         wrappers=tuple(each for each in info.wrappers if each.name in names),
         events=tuple(each for each in state.log.since() if each.wrapper in names),
     )
+
+
+def timeline() -> tuple[CellRun, ...]:
+    """Return what the last cells took, and how much of it was compilation: 1,000 of them at most, oldest first.
+
+    Returns
+    -------
+    tuple of CellRun
+        One for each cell that ran since the extension was loaded, with ``%%compile`` or without; in a script, one for
+        each region.
+    """
+    return cell_runs.recorded()
 
 
 def _wrappers(target: Any) -> list[Wrapper]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from types import FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any
 
-from . import _native, dynamo, engine, state
+from . import _native, cell_runs, dynamo, engine, state
 from .cache import Totals
 from .events import CompileFinished, EagerCall, Event, GraphBreak
 from .options import Options
@@ -110,6 +110,8 @@ class Region:
         self._notes = _Notes()
         self._counts = Totals()
         self._begun = time.perf_counter()
+        self._run: cell_runs.Run | None = None
+        self._failed = False
 
     @property
     def open(self) -> bool:
@@ -163,6 +165,7 @@ class Region:
 
                 handle = _native.enter(self._policy.decide, self._route, torch.Tensor, self._policy.number)
                 cleanup.callback(_native.leave, handle)
+            self._run = None if cell_runs.in_cell() else cell_runs.Run()
             self._cleanup = cleanup.pop_all()
         _open.add(self)
 
@@ -172,6 +175,7 @@ class Region:
         error: BaseException | None = None,
         trace: TracebackType | None = None,
     ) -> None:
+        self._failed = error is not None
         self.close()
 
     def close(self) -> None:
@@ -184,6 +188,8 @@ class Region:
                     cleanup.close()
                 finally:
                     self._report = self.report
+                    if self._run is not None:
+                        self._run.end(failed=self._failed, report=self._report)
 
     def abandon(self) -> None:
         """Count as left, without undoing anything: a child process has the hook off already."""
