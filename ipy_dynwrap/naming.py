@@ -46,7 +46,7 @@ def parse(text: str) -> ast.expr | None:
         return None
 
 
-def _function(kind: str, target: object) -> tuple[types.FunctionType | None, int]:
+def function_behind(kind: str, target: object) -> tuple[types.FunctionType | None, int]:
     """Return the Python function behind `target`, and how many of its parameters the caller does not pass."""
     bound = 0
     found: object = target
@@ -122,7 +122,7 @@ class Naming:
     @staticmethod
     def of(kind: str, target: object) -> Naming:
         """Return the naming of the wrapper's frame for `target`."""
-        function, bound = _function(kind, target)
+        function, bound = function_behind(kind, target)
         if isinstance(target, functools.partial):
             name = f"partial({getattr(target.func, '__name__', 'function')})"
         elif kind in ("module", "callable"):
@@ -402,27 +402,31 @@ def reader(
     LookupError.
     """
 
-    def value(node: ast.expr) -> object:
-        match node:
-            case ast.Name(id=name) if name == STATE:
-                return dict(state or {})
-            case ast.Name(id=name):
-                return f_locals[name]
-            case ast.Attribute(value=owner, attr=name):
-                return attribute(value(owner), name)
-            case ast.Subscript(value=ast.Name(id="G"), slice=ast.Constant(value=str(name))):
-                return f_globals[name]
-            case ast.Subscript(value=owner, slice=ast.Constant(value=key)):
-                return item(value(owner), key)
-        raise TypeError(type(node).__name__)
-
     def read(source: str) -> object:
         node = parse(source)
         if node is None:
             raise LookupError(source)
         try:
-            return value(node)
+            return _value(node, f_locals, f_globals, state or {})
         except Exception as error:
             raise LookupError(source) from error
 
     return read
+
+
+# Not inside of `reader`: a function that calls itself is a cycle, and would keep the frame's variables alive.
+def _value(
+    node: ast.expr, f_locals: Mapping[str, object], f_globals: Mapping[str, object], state: Mapping[str, object]
+) -> object:
+    match node:
+        case ast.Name(id=name) if name == STATE:
+            return dict(state)
+        case ast.Name(id=name):
+            return f_locals[name]
+        case ast.Attribute(value=owner, attr=name):
+            return attribute(_value(owner, f_locals, f_globals, state), name)
+        case ast.Subscript(value=ast.Name(id="G"), slice=ast.Constant(value=str(name))):
+            return f_globals[name]
+        case ast.Subscript(value=owner, slice=ast.Constant(value=key)):
+            return item(_value(owner, f_locals, f_globals, state), key)
+    raise TypeError(type(node).__name__)

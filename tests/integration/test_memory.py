@@ -179,3 +179,23 @@ def test_wrappers_of_functions_that_are_gone_are_freed(way):
     collect()
     assert len(watched) == 160
     assert sum(each() is None for each in watched) > 20
+
+
+def test_a_compilation_leaves_no_cycle_that_only_the_collector_would_free(way):
+    """Nor does torch.compile here: what an optimizer holds is freed with the last name of it."""
+    layer = nn.Linear(3, 3)
+    layer(X).sum().backward()
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    watched = weakref.ref(optimizer)
+
+    def step():
+        optimizer.step()
+
+    gc.disable()
+    try:
+        with torch._dynamo.config.patch(run_gc_after_compile=False):
+            way(backend="eager")(step)
+        optimizer = None
+        assert watched() is None
+    finally:
+        gc.enable()
