@@ -83,6 +83,12 @@ PYBIND11_MODULE(MAIN_NAME, m, py::mod_gil_not_used(), py::multiple_interpreters:
         py::arg("decide"), py::arg("route"), py::arg("carrier"), py::arg("policy"));
     m.def("leave", [](const py::object &region) { check(hook_leave(region.ptr())); }, py::arg("region"));
     m.def(
+        "route_inner",
+        [](const py::object &route, const py::object &code, const py::object &barriers) {
+            check(hook_route_inner(route.ptr(), code.ptr(), barriers.ptr()));
+        },
+        py::arg("route"), py::arg("code"), py::arg("barriers"));
+    m.def(
         "watch",
         [](const py::object &callable, const py::tuple &args, const py::object &kwargs) {
             return result(hook_watch(callable.ptr(), args.ptr(), kwargs.ptr()));

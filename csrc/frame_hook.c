@@ -17,11 +17,15 @@ enum { CARRIER_DEPTH = 3, CARRIER_ITEMS = 256 };
 /* Stand in for policy numbers, which are 0 or more. They differ, so that what is never known never matches. */
 enum { NO_COMMON_POLICY = -1, NEVER = -2 };
 
+/* What calls of a code object are inside of a routed call. */
+enum inner_kind { INNER_PASS = 0, INNER_ROUTE, INNER_BARRIER };
+
 /* What a code object's extra slot holds; freed by CPython with the code object. */
 typedef struct {
     long long passes; /* the policy under which there is nothing at all to do for this code, or NEVER */
     long long policy; /* the policy that gave the verdict, or NEVER */
     enum hook_verdict verdict;
+    enum inner_kind inner;
     bool tracked;
     unsigned long long runs;
     unsigned long long nanoseconds;
@@ -43,6 +47,7 @@ static struct {
     PyObject *variable; /* owned: the ContextVar that names the region */
     PyTypeObject *region_type;
     PyObject *decline, *decline_all;
+    PyObject *inner;                                     /* owned, or NULL: routes calls inside of routed calls */
     PyObject *probe_function, *probe_code, *probe_spare; /* owned: see probe() */
 
     compat_evaluator under; /* what ours chains to */
@@ -55,7 +60,8 @@ static struct {
 } hook;
 
 static _Thread_local struct {
-    bool muted;            /* nothing is routed: Python decides, a routed call or a barrier runs, or a watch */
+    bool muted;            /* no region routes: Python decides, a routed call or a barrier runs, or a watch */
+    bool inside;           /* a routed call or a watch runs, and no barrier in it: hook.inner is asked */
     bool probed;           /* the evaluator has seen the probe */
     compat_frame *in_hand; /* the frame that was last given to an evaluator other than CPython's */
     unsigned long long runs;
@@ -133,12 +139,14 @@ chain(PyThreadState *tstate, compat_frame *frame, int throwflag)
 static PyObject *
 chain_muted(PyThreadState *tstate, compat_frame *frame)
 {
-    bool muted = local.muted;
+    bool muted = local.muted, inside = local.inside;
     PyObject *result = NULL;
 
     local.muted = true;
+    local.inside = false;
     result = chain(tstate, frame, 0);
     local.muted = muted;
+    local.inside = inside;
     return result;
 }
 
@@ -530,14 +538,14 @@ done:
     PyErr_Restore(type, value, traceback);
 }
 
-/* Call the region's route instead of running the frame. */
+/* Call `target`, a region's route or hook.inner, instead of running the frame. */
 static PyObject *
-route(PyThreadState *tstate, compat_frame *frame, region_object *region)
+route(PyThreadState *tstate, compat_frame *frame, PyObject *target)
 {
     /* owned */
-    PyObject *callable = Py_XNewRef(region->route);
+    PyObject *callable = Py_XNewRef(target);
     PyObject *function = NULL, *args = NULL, *kwargs = NULL, *result = NULL;
-    bool muted = local.muted;
+    bool muted = local.muted, inside = local.inside;
     bool decline = false, decline_all = false;
 
     if (callable == NULL) { /* decide left the region */
@@ -549,8 +557,10 @@ route(PyThreadState *tstate, compat_frame *frame, region_object *region)
         goto done;
     }
     local.muted = true;
+    local.inside = true;
     result = PyObject_CallFunctionObjArgs(callable, function, args, kwargs, NULL);
     local.muted = muted;
+    local.inside = inside;
     Py_LeaveRecursiveCall();
     if (result == NULL) {
         drop_own_traceback(callable);
@@ -619,7 +629,7 @@ ask(PyThreadState *tstate, compat_frame *frame, region_object *region)
     }
     slot->policy = policy;
     slot->verdict = (enum hook_verdict)verdict;
-    slot->passes = verdict == HOOK_PASS && !slot->tracked ? policy : NEVER;
+    slot->passes = verdict == HOOK_PASS && !slot->tracked && slot->inner == INNER_PASS ? policy : NEVER;
 
 done:
     local.muted = muted;
@@ -646,7 +656,7 @@ evaluate_in_region(PyThreadState *tstate, compat_frame *frame, code_slot *slot, 
     case HOOK_BARRIER:
         return chain_muted(tstate, frame);
     case HOOK_ROUTE:
-        return route(tstate, frame, region);
+        return route(tstate, frame, region->route);
     default:
         frame_discard(tstate, frame);
         return NULL;
@@ -675,6 +685,9 @@ consider(PyThreadState *tstate, compat_frame *frame, int throwflag, code_slot *s
     }
     if (slot != NULL && slot->tracked && frame_is_fresh_call(frame)) {
         return count(tstate, frame, slot);
+    }
+    if (local.inside && slot != NULL && slot->inner != INNER_PASS && frame_is_fresh_call(frame)) {
+        return slot->inner == INNER_ROUTE ? route(tstate, frame, hook.inner) : chain_muted(tstate, frame);
     }
     if (hook.regions == NULL || local.muted) {
         return chain(tstate, frame, 0);
@@ -904,7 +917,7 @@ PyObject *
 hook_watch(PyObject *callable, PyObject *args, PyObject *kwargs)
 {
     PyObject *result = NULL;
-    bool muted = local.muted;
+    bool muted = local.muted, inside = local.inside;
     unsigned generation = hook.generation;
 
     if (kwargs == Py_None) {
@@ -917,12 +930,61 @@ hook_watch(PyObject *callable, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     local.muted = true;
+    local.inside = true;
     result = PyObject_Call(callable, args, kwargs);
     local.muted = muted;
+    local.inside = inside;
     if (generation == hook.generation) {
         release();
     }
     return result;
+}
+
+static int
+mark_inner(PyObject *code, enum inner_kind kind)
+{
+    code_slot *slot = NULL;
+
+    if (!PyCode_Check(code)) {
+        PyErr_Format(PyExc_TypeError, "a code object is needed, not %.200s", Py_TYPE(code)->tp_name);
+        return -1;
+    }
+    slot = slot_make((PyCodeObject *)code);
+    if (slot == NULL) {
+        return -1;
+    }
+    slot->inner = kind;
+    slot->passes = NEVER;
+    return 0;
+}
+
+int
+hook_route_inner(PyObject *callable, PyObject *code, PyObject *barriers)
+{
+    PyObject *iterator = NULL, *barrier = NULL; /* owned */
+    int status = 0;
+
+    if (!available()) {
+        return 0;
+    }
+    if (!PyCallable_Check(callable)) {
+        PyErr_SetString(PyExc_TypeError, "the route has to be callable");
+        return -1;
+    }
+    iterator = PyObject_GetIter(barriers);
+    if (iterator == NULL) {
+        return -1;
+    }
+    while (status == 0 && (barrier = PyIter_Next(iterator)) != NULL) {
+        status = mark_inner(barrier, INNER_BARRIER);
+        Py_DECREF(barrier);
+    }
+    Py_DECREF(iterator);
+    if (status < 0 || PyErr_Occurred()) {
+        return -1;
+    }
+    Py_XSETREF(hook.inner, Py_NewRef(callable));
+    return mark_inner(code, INNER_ROUTE);
 }
 
 /* 1 and the slot (borrowed, NULL if there is none), 0 if the hook is unavailable, -1 with an exception set. */
@@ -985,7 +1047,7 @@ hook_forget(PyObject *code)
     }
     if (slot != NULL) {
         /* Kept, as a run of this code may be in progress; CPython frees it with the code object. */
-        *slot = (code_slot){.passes = NEVER, .policy = NEVER};
+        *slot = (code_slot){.passes = NEVER, .policy = NEVER, .inner = slot->inner};
     }
     return 0;
 }
@@ -1022,6 +1084,7 @@ hook_close_all(void)
     hook.generation++; /* a watch that is running has nothing to release */
     hook.users = 0;
     local.muted = false;
+    local.inside = false;
     local.in_hand = NULL;
     retire();
     return context_tidy();

@@ -2,8 +2,8 @@
  *
  * Installed, it is the interpreter's evaluator and chains to the one that it found. For a frame of a thread and context
  * in which a region is on, a slot on the code object says whether the call passes or is routed; Python is asked once
- * per code object and policy number. Only the outermost call is routed: while Python decides or a routed call runs, all
- * frames of that thread pass.
+ * per code object and policy number. A region routes the outermost call only: while Python decides or a routed call
+ * runs, all frames of that thread pass, but for calls of one code object that may be routed inside (hook_route_inner).
  *
  * All functions need the GIL. Functions that return PyObject * return a new reference, or NULL with an exception set;
  * functions that return int return 0, or -1 with an exception set. Arguments are borrowed. Where the hook cannot work,
@@ -54,7 +54,12 @@ PyObject *hook_enter(PyObject *decide, PyObject *route, PyObject *carrier, PyObj
  * freed without this is switched off as well. */
 int hook_leave(PyObject *region);
 
-/* Call callable(*args, **kwargs) with the evaluator in place and nothing routed. kwargs may be NULL or None. */
+/* Route calls of `code` inside of routed calls and watches, in any thread, from now on: not by their region but by
+ * callable(function, args, kwargs), which returns what a route of hook_enter returns. Not inside of calls of one of
+ * `barriers`, an iterable of code objects. It replaces the callable of an earlier call; the marks add up. */
+int hook_route_inner(PyObject *callable, PyObject *code, PyObject *barriers);
+
+/* Call callable(*args, **kwargs) with the evaluator in place and no region routing. kwargs may be NULL or None. */
 PyObject *hook_watch(PyObject *callable, PyObject *args, PyObject *kwargs);
 
 /* Count and time the runs of a code object from now on, wherever the evaluator sees them, in any thread. Such code is

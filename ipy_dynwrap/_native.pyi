@@ -4,7 +4,7 @@ Built from ``csrc/frame_hook.c`` (the hook), ``csrc/facts.c`` (facts about class
 ``csrc/binding.cpp`` (conversion); the contracts are in ``frame_hook.h`` and ``facts.h``.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import Context
 from types import CodeType, FunctionType
 from typing import Any, Final, TypeVar, final
@@ -50,8 +50,8 @@ def enter(
         Gives the verdict about a code object; asked once per code object and `policy`. If it raises, the error is
         written as unraisable and the code passes; what is no `Exception` (``KeyboardInterrupt``) becomes the call's.
     route
-        Called with function, positional and keyword arguments instead of running a frame. Nothing on this thread is
-        routed meanwhile.
+        Called with function, positional and keyword arguments instead of running a frame. No region routes on this
+        thread meanwhile.
     carrier
         The type that `ROUTE_CARRIER` looks for.
     policy
@@ -66,8 +66,25 @@ def enter(
 def leave(region: Region) -> None:
     """Switch a region off, from any thread and context; nothing happens if it is off already."""
 
+def route_inner(
+    route: Callable[[FunctionType, tuple[Any, ...], dict[str, Any]], object],
+    code: CodeType,
+    barriers: Iterable[CodeType],
+) -> None:
+    """Route calls of `code` inside of routed calls and watches, in any thread, from now on.
+
+    Parameters
+    ----------
+    route
+        As in `enter`. It replaces that of an earlier call.
+    code
+        The code object whose calls are routed.
+    barriers
+        Code objects inside of whose calls nothing is.
+    """
+
 def watch(callable: Callable[..., _T], args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> _T:  # noqa: A002 (the name is the field's)
-    """Call with the evaluator in place, so that tracked code is counted, and nothing routed."""
+    """Call with the evaluator in place, so that tracked code is counted, and no region routing."""
 
 def track(code: CodeType) -> None:
     """Count and time the runs of this code object from now on, in all threads. It is not routed any more."""

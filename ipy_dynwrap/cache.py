@@ -71,6 +71,7 @@ class Wrapper:
     entries: list[Entry] = field(default_factory=list)
     key: dict[str, str] = field(default_factory=dict)
     retired: dict[str, str] = field(default_factory=dict)
+    inner_calls: int = 0
     family: str = ""  # the name of its family's first wrapper
     cell: int = 0  # how many cells had run when it was last called
     broken_at: set[tuple[str, int]] = field(default_factory=set)

@@ -20,7 +20,7 @@ import threading
 import types
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import CodeType, FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -40,6 +40,7 @@ import torch.utils.checkpoint
 from torch._C._dynamo.eval_frame import (
     _debug_get_cache_entry_list,
     _get_cache_entries_for_region,
+    get_eval_frame_callback,
     get_eval_frame_isolate_recompiles_id,
     set_code_exec_strategy,
     set_eval_frame_isolate_recompiles_id,
@@ -171,11 +172,19 @@ def barrier_codes() -> frozenset[CodeType]:
     def nothing() -> None: ...
 
     compiled = torch.compile(nothing, backend="eager")
-    candidates: list[Any] = [
-        compiled,  # already compiled
+    already_or_never = (
+        compiled,
         eval_frame.OptimizedModule.__call__,
         wrap_inline(nothing),
-        torch.compiler.disable(nothing),  # not to be compiled
+        torch.compiler.disable(nothing),
+    )
+    return _codes(already_or_never) | inner_barrier_codes()
+
+
+@functools.cache
+def inner_barrier_codes() -> frozenset[CodeType]:
+    """Return those of `barrier_codes` that Dynamo's callback does not tell of: it is the same inside of them."""
+    candidates: list[Any] = [
         torch.autograd.graph._engine_run_backward,
         torch.utils.checkpoint.checkpoint,
         dataloader._BaseDataLoaderIter.__next__,
@@ -184,7 +193,11 @@ def barrier_codes() -> frozenset[CodeType]:
         torch.jit.script,
         torch.export.export,
     ]
-    return frozenset(code for each in candidates if isinstance(code := getattr(each, "__code__", None), CodeType))
+    return _codes(candidates)
+
+
+def _codes(functions: Iterable[Any]) -> frozenset[CodeType]:
+    return frozenset(code for each in functions if isinstance(code := getattr(each, "__code__", None), CodeType))
 
 
 def is_generated(code: CodeType) -> bool:
@@ -323,6 +336,11 @@ def keep_out(function: _F, *, traced_through: bool = False, callees: bool = True
     if not traced_through:
         function._torchdynamo_disable = True  # type: ignore[attr-defined]
     return function
+
+
+# A function of C, for those who may run no Python of their own before they know.
+callback_now: Callable[[], object] = get_eval_frame_callback
+"""Return Dynamo's callback on this thread; None if there is none, False where only what is compiled runs."""
 
 
 @contextlib.contextmanager
@@ -536,12 +554,17 @@ class Compiler:
         The option set.
     observer
         Is told of each compilation.
+
+    Attributes
+    ----------
+    callback
+        What Dynamo calls on a miss while something of this compiler's runs; None before there is anything.
     """
 
     def __init__(self, options: Options, observer: Observer) -> None:
         self._options = options
         self._observer = observer
-        self._callback: _Observed | None = None
+        self.callback: _Observed | None = None
 
     def __call__(self, function: FunctionType, *, isolate: bool = False) -> Callable[..., Any]:
         """Compile `function`; with `isolate`, frames after a graph break keep their entries to themselves."""
@@ -554,9 +577,9 @@ class Compiler:
         # The callback is what Dynamo calls on a miss. There is no public way to stand before it.
         cell = _callback_cell(compiled)
         if cell is not None:
-            if self._callback is None:
-                self._callback = _Observed(cell.cell_contents, self._observer)
-            cell.cell_contents = self._callback
+            if self.callback is None:
+                self.callback = _Observed(cell.cell_contents, self._observer)
+            cell.cell_contents = self.callback
         return compiled
 
 

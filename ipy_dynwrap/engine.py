@@ -8,11 +8,12 @@ import time
 import types
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import _native, blindspots, dynamo, state
 from .cache import Entry, Totals, Wrapper
+from .dynamo import callback_now
 from .events import CompileFinished, CompileStarted, EagerCall, GraphBreak
 from .families import ByIdentity, Family
 from .keys import Kin, is_suspended, kin_of, own_code
@@ -30,12 +31,14 @@ class _Call:
 
     Parameters
     ----------
-    family, wrapper, naming
+    space, family, wrapper, naming
         Where it went, and how the names in the wrapper's frame read in the user's words.
     target, args, kwargs
         The call.
     eager_on_error
         Whether a frame that cannot be compiled runs eager.
+    is_inner
+        Whether it was made inside of another one, of compiled code.
     settled
         Whether the wrapper was just chosen by the key, so that a miss means a compilation and not another wrapper.
     compiled
@@ -46,6 +49,7 @@ class _Call:
         Its compilations that have begun. They nest (a backend may compile): the innermost is the last.
     """
 
+    space: Space
     family: Family
     wrapper: Wrapper
     naming: Naming
@@ -53,6 +57,7 @@ class _Call:
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     eager_on_error: bool
+    is_inner: bool
     settled: bool = False
     compiled: bool = False
     reason: str | None = None
@@ -199,7 +204,8 @@ class _Recorder:
             each.recompiles += graph and pending.again
         if outcome.code is not None:
             _native.track(outcome.code)
-            call.compiled = True
+            for running in self._calls.stack:
+                running.compiled = True
             if graph:
                 wrapper.state = "compiled"
             wrapper.last_reason = reason or wrapper.last_reason
@@ -270,8 +276,9 @@ class Space:
     """
 
     def __init__(self, options: Options) -> None:
+        _route_inner_calls()
         self.options = options
-        self._compile = dynamo.Compiler(options, _recorder)
+        self.compiler = dynamo.Compiler(options, _recorder)
         self._memo = ByIdentity()
 
     def forget(self) -> None:
@@ -354,7 +361,7 @@ class Space:
                 target=f"{name}.forward" if kind == "module" else name,
                 options=self.options.label,
                 code=function.__code__,
-                function=self._compile(function, isolate=apart),
+                function=self.compiler(function, isolate=apart),
                 limit=dynamo.recompile_limit(self.options),
             )
 
@@ -369,6 +376,7 @@ class Space:
         eager_on_error: bool = False,
         watch: Callable[..., Any] | None = None,
         fresh_at_limit: bool = False,
+        is_inner: bool = False,
     ) -> Any:
         """Call `target` through its wrapper.
 
@@ -382,6 +390,8 @@ class Space:
             Calls a function with the frame hook on, for a call from outside of a region.
         fresh_at_limit
             See `families.Family.resolve`.
+        is_inner
+            Whether compiled code calls it, inside of another call.
         """
         family, naming = self._family(target, _order(target, kwargs) if len(kwargs) > 1 else ())
         wrapper = None if fresh_at_limit else family.remembered(target)
@@ -394,11 +404,11 @@ class Space:
                 return target(*args, **kwargs)
             parameters = bind(family.first().code, target, args, kwargs)
             wrapper = family.resolve(target, parameters, fresh_at_limit=fresh_at_limit)
-        call = _Call(family, wrapper, naming, target, args, kwargs, eager_on_error)
+        call = _Call(self, family, wrapper, naming, target, args, kwargs, eager_on_error, is_inner)
         try:
             return self._run(call, watch)
         except _Rerouted as elsewhere:
-            call = _Call(family, elsewhere.wrapper, naming, target, args, kwargs, eager_on_error, settled=True)
+            call = replace(call, wrapper=elsewhere.wrapper, settled=True)
         return self._run(call, watch)
 
     def _run(self, call: _Call, watch: Callable[..., Any] | None) -> Any:
@@ -416,18 +426,24 @@ class Space:
         except BaseException:
             stack.pop()
             dynamo.set_back(modes)
-            self._count(wrapper, failed=True)
+            self._count(wrapper, failed=True, is_inner=call.is_inner)
             raise
         stack.pop()
         eager = _native.runs() == runs
-        self._count(wrapper, eager=eager, hit=not (eager or call.compiled))
+        self._count(wrapper, eager=eager, hit=not (eager or call.compiled), is_inner=call.is_inner)
         if eager:
             call.family.forget(call.target)
             self._say_eager(call)
         return result
 
     @staticmethod
-    def _count(wrapper: Wrapper, *, eager: bool = False, hit: bool = False, failed: bool = False) -> None:
+    def _count(
+        wrapper: Wrapper, *, eager: bool = False, hit: bool = False, failed: bool = False, is_inner: bool = False
+    ) -> None:
+        """Count a call. An inner one shows what its wrapper is good for; what the user calls is the outer one."""
+        if is_inner:
+            wrapper.inner_calls += 1
+            return
         for each in _calls.counted(wrapper):
             each.calls += 1
             each.failed_calls += failed
@@ -436,6 +452,8 @@ class Space:
 
     def _say_eager(self, call: _Call) -> None:
         wrapper = call.wrapper
+        if call.is_inner and wrapper.state != "at limit":
+            return  # the outer call ran compiled code, and this part of it is where the graph broke
         if call.reason is not None:
             reason = call.reason
         elif wrapper.state == "at limit":
@@ -444,6 +462,40 @@ class Space:
             reason = dynamo.eager_cause() or "torch ran it without compiling"
         if _calls.is_news(wrapper.name, reason):
             state.log.write(EagerCall(wrapper.name, wrapper.target, reason, state.place_of_caller()))
+
+
+def _inner_call(function: types.FunctionType, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:  # noqa: ARG001
+    """Run a module's call that compiled code makes where its graph broke, for the frame hook.
+
+    Torch would compile the module's `forward` on its own, in the one cache of its code object, and under every wrapper
+    of the outer call again. It is a call like any other, and has a family.
+    """
+    stack = _calls.stack
+    if not stack or callback_now() is not stack[-1].space.compiler.callback:
+        return _native.DECLINE  # eager code, or what somebody else compiles
+    return _compiled_inside(stack[-1], args[0], args[1:], kwargs)
+
+
+def _compiled_inside(outer: _Call, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    if (
+        target is outer.target  # the wrapper's own call of it, after a graph break inside
+        or not dynamo.is_called_plainly(target)
+        or dynamo.is_left_alone(target)
+        or dynamo.is_tracing()
+        or dynamo.is_uninitialized(target)
+        or is_suspended(target)
+        or outer.space.is_skipped(target)
+    ):
+        return _native.DECLINE
+    return outer.space.call(target, args, kwargs, eager_on_error=outer.eager_on_error, is_inner=True)
+
+
+@functools.cache
+def _route_inner_calls() -> None:
+    # No Python may run in the first before it knows whether Dynamo's callback is on, for that would trace it.
+    dynamo.keep_out(_inner_call, callees=False)
+    dynamo.keep_out(_compiled_inside)
+    _native.route_inner(_inner_call, dynamo.MODULE_CALL, dynamo.inner_barrier_codes())
 
 
 def _order(target: Any, kwargs: Mapping[str, Any]) -> tuple[str, ...]:

@@ -91,6 +91,8 @@ class WrapperInfo:
         The fields that were in the key and are in it no more, and why.
     family
         The name of the first wrapper of its family: wrappers of one family have it in common.
+    inner_calls
+        Calls that compiled code made of a module where its graph broke, inside of a call that is counted elsewhere.
     """
 
     name: str
@@ -112,6 +114,7 @@ class WrapperInfo:
     failed_calls: int = 0
     retired: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     family: str = ""
+    inner_calls: int = 0
 
     @property
     def used(self) -> int:

@@ -33,6 +33,7 @@ NAMES = {
     "torch._C._dynamo.eval_frame._get_cache_entries_for_region": "the entries of a region",
     "torch._C._dynamo.eval_frame._FrameAction": "skip, run only",
     "torch._C._dynamo.eval_frame._FrameExecStrategy": "the answer of a callback",
+    "torch._C._dynamo.eval_frame.get_eval_frame_callback": "whose compiled code calls a module",
     "torch._C._dynamo.eval_frame.get_eval_frame_isolate_recompiles_id": "the region of this thread",
     "torch._C._dynamo.eval_frame.set_eval_frame_isolate_recompiles_id": "the region of this thread",
     "torch._C._dynamo.eval_frame.reset_code": "dropping the entries of one code object",
