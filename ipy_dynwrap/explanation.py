@@ -3,14 +3,75 @@
 from __future__ import annotations
 
 import html
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from .events import CompileFinished, EagerCall, Event, GraphBreak
+from .events import CompileFinished, EagerCall, Event, GraphBreak, Place
 from .snapshot import WrapperInfo
+from .views import words
+from .views.advice import advice
 
-__all__ = ["Explanation"]
+__all__ = ["Explanation", "Recompilation", "recompilations"]
+
+
+# What torch says of a frame that does nothing with a tensor.
+_NO_TENSOR = "no tensor-related objects"
+
+
+@dataclass(frozen=True, slots=True)
+class Recompilation:
+    """One compilation that was not the first of its kind, and why there was one more.
+
+    Parameters
+    ----------
+    wrapper, target, at, place
+        As in `Event` and `CompileFinished`.
+    reason
+        What changed, in words, the most telling first; ``"first call with self.k = 3"`` for a new value of a key.
+    others
+        Why the other entries did not fit.
+    advice
+        What avoids it, where something does; otherwise empty.
+    seconds
+        Its wall time.
+    """
+
+    wrapper: str
+    target: str
+    at: float
+    place: Place | None
+    reason: str
+    others: tuple[str, ...]
+    advice: str
+    seconds: float
+
+
+def recompilations(events: Iterable[Event], wrappers: Iterable[WrapperInfo]) -> tuple[Recompilation, ...]:
+    """Return what compiled again, oldest first."""
+    known = {wrapper.name: wrapper for wrapper in wrappers}
+    met: set[str] = set()
+    found = []
+    for event in events:
+        if not isinstance(event, CompileFinished) or event.outcome not in ("compiled", "no graph"):
+            continue
+        wrapper = known.get(event.wrapper)
+        reasons = event.reasons or (() if event.wrapper in met else _of_key(wrapper))
+        met.add(event.wrapper)
+        if reasons:
+            todo = advice(reasons[0], wrapper.options if wrapper is not None else "")
+            found.append(
+                Recompilation(
+                    event.wrapper, event.target, event.at, event.place, reasons[0], reasons[1:], todo, event.seconds
+                )
+            )
+    return tuple(found)
+
+
+def _of_key(wrapper: WrapperInfo | None) -> tuple[str, ...]:
+    """Say why there is a wrapper beside the first one of its family."""
+    if wrapper is None or wrapper.name == wrapper.family:
+        return ()
+    return (f"first call with {words.key(wrapper)}",) if wrapper.key else ("the wrapper before it is at its limit",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +91,24 @@ class Explanation:
 
     def lines(self) -> Iterator[str]:
         """Yield the explanation, line by line."""
+        if not self.wrappers:
+            yield "nothing has been compiled yet"
+        records: dict[str, list[Event]] = {}
+        for event in self.events:
+            records.setdefault(event.wrapper, []).append(event)
         for wrapper in self.wrappers:
             yield (
-                f"{wrapper.target} ({wrapper.options}): {wrapper.state}, {wrapper.used} of {wrapper.limit} "
-                f"entries; of {wrapper.calls} calls {wrapper.hits} hit, {wrapper.eager_calls} ran eager, "
-                f"{wrapper.failed_calls} failed"
+                f"{words.label(wrapper)} ({words.printable(wrapper.options)}): {wrapper.state}, {wrapper.used} of "
+                f"{wrapper.limit} entries; {words.count(wrapper.calls, 'call')}: {words.count(wrapper.hits, 'hit')}, "
+                f"{wrapper.eager_calls:,} eager, {wrapper.failed_calls:,} failed"
             )
-            yield from (f"  no key: {field} {why}" for field, why in wrapper.retired.items())
+            yield from (f"  no key: {line}" for line in words.retired(wrapper))
             # A record may stand many times (each call at the limit); once is enough.
-            yield from dict.fromkeys(f"  {text}" for text in map(_told, self._of(wrapper)) if text)
+            yield from dict.fromkeys(_told(wrapper, records.get(wrapper.name, ())))
 
-    def _of(self, wrapper: WrapperInfo) -> list[Event]:
-        return [event for event in self.events if event.wrapper == wrapper.name]
+    def recompilations(self) -> tuple[Recompilation, ...]:
+        """Return what compiled again, and why, oldest first."""
+        return recompilations(self.events, self.wrappers)
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -54,21 +121,37 @@ class Explanation:
         printer.text(str(self))  # type: ignore[attr-defined]
 
 
-def _frame(name: str) -> str:
-    rest = re.fullmatch(r"torch_dynamo_resume_in_(.+)_at_(\d+)", name)
-    return f"the rest of {rest[1]} after line {rest[2]}" if rest is not None else name
+def _told(wrapper: WrapperInfo, events: Iterable[Event]) -> Iterator[str]:
+    met: set[str] = set()
+    advised: set[str] = set()
+    for event in events:
+        place = getattr(event, "place", None)
+        where = f" ({place})" if place else ""
+        match event:
+            case CompileFinished(outcome="compiled" | "no graph"):
+                reasons = event.reasons or (() if met else _of_key(wrapper))
+                again = "anew, since no entry was left" if event.frame in met else "for the first time"
+                why = f"because {reasons[0]}" if event.reasons else reasons[0] if reasons else again
+                met.add(event.frame)
+                what = words.frame(event.frame, event.target)
+                done = (
+                    f"compiled {what}" if event.outcome == "compiled" else f"made no graph of {what}, which calls on,"
+                )
+                yield f"  {event.compile_id} {done} in {words.duration(event.seconds)}, {why}{where}"
+                todo = advice(reasons[0], wrapper.options) if reasons else ""
+                if todo and todo not in advised:
+                    advised.add(todo)
+                    yield f"    {todo}"
+            case CompileFinished(outcome="skipped") if event.detail.startswith(_NO_TENSOR) and not _is_own(event):
+                continue  # a function of a library's that a graph broke at
+            case CompileFinished():
+                what = words.frame(event.frame, event.target)
+                yield f"  {event.compile_id} {what} {event.outcome}: {event.detail}{where}"
+            case GraphBreak():
+                yield f"  graph break{f' at {place}' if place else ''}: {event.reason}"
+            case EagerCall():
+                yield f"  ran eager{where}: {event.reason}"
 
 
-def _told(event: Event) -> str:
-    match event:
-        case CompileFinished(outcome="compiled" | "no graph"):
-            why = f"because {event.reasons[0]}" if event.reasons else "for the first time"
-            where = f" ({event.place})" if event.place else ""
-            return f"{event.compile_id} compiled {_frame(event.frame)} in {event.seconds:.2f} s {why}{where}"
-        case CompileFinished():
-            return f"{event.compile_id} {event.outcome}: {event.detail}"
-        case GraphBreak():
-            return f"graph break{f' at {event.place}' if event.place else ''}: {event.reason}"
-        case EagerCall():
-            return f"ran eager{f' ({event.place})' if event.place else ''}: {event.reason}"
-    return ""
+def _is_own(event: CompileFinished) -> bool:
+    return event.frame == event.target.rpartition(".")[2]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import keyword
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from ipy_dynwrap.events import CompileStarted
     from ipy_dynwrap.snapshot import CacheInfo, EntryInfo, Report, WrapperInfo
 
@@ -14,9 +18,12 @@ __all__ = [
     "count",
     "cut",
     "duration",
+    "families",
+    "frame",
     "hits",
     "key",
     "label",
+    "member",
     "place",
     "printable",
     "retired",
@@ -86,6 +93,41 @@ def retired(wrapper: WrapperInfo) -> list[str]:
 def label(wrapper: WrapperInfo) -> str:
     """Return the target, with the key where there is one."""
     return f"{printable(wrapper.target)} [{key(wrapper)}]" if wrapper.key else printable(wrapper.target)
+
+
+def member(wrapper: WrapperInfo) -> str:
+    """Return what tells `wrapper` from the others of its family."""
+    return f"[{key(wrapper)}]" if wrapper.key else "the first wrapper"
+
+
+def families(wrappers: Iterable[WrapperInfo]) -> list[tuple[str, Sequence[WrapperInfo]]]:
+    """Return the wrappers of each family, with what to call it: the target, and the options where it takes them.
+
+    The families come in the order of their first wrappers.
+    """
+    found: dict[str, list[WrapperInfo]] = {}
+    for wrapper in wrappers:
+        found.setdefault(wrapper.family or wrapper.name, []).append(wrapper)
+    options: dict[str, set[str]] = {}
+    for first, *_ in found.values():
+        options.setdefault(first.target, set()).add(first.options)
+    return [
+        (
+            printable(f"{first.target} ({first.options})" if len(options[first.target]) > 1 else first.target),
+            (first, *others),
+        )
+        for first, *others in found.values()
+    ]
+
+
+def frame(name: str, target: str) -> str:
+    """Return what a frame of `target` is called by its author: its code, or what follows a graph break in it."""
+    if rest := re.fullmatch(r"torch_dynamo_resume_in_(.+)_at_(\d+)", name):
+        return f"the rest of {rest[1].replace('_lambda_', '<lambda>')} after line {rest[2]}"
+    # A wrapper's code is named after its target, as far as that is possible (`wrappers.generate`).
+    own = re.sub(r"\W", "_", target.removesuffix(".forward"))
+    own = own if own.isidentifier() and not keyword.iskeyword(own) else f"_{own}"
+    return target if name == own else name
 
 
 def hits(wrapper: WrapperInfo) -> str:

@@ -1,0 +1,155 @@
+"""`explain` in words, and what is told of each recompilation."""
+
+from __future__ import annotations
+
+import pytest
+
+from ipy_dynwrap.events import CompileFinished, EagerCall, GraphBreak, Place
+from ipy_dynwrap.explanation import Explanation, recompilations
+from ipy_dynwrap.snapshot import WrapperInfo
+from ipy_dynwrap.views.advice import advice
+
+HERE = Place(4, 2, "<cell>")
+
+
+def wrapper(name="Net#1", **changes):
+    fields = {
+        "kind": "module",
+        "target": "Net.forward",
+        "key": {},
+        "entries": (),
+        "calls": 1,
+        "compiles": 1,
+        "eager_calls": 0,
+        "limit": 8,
+        "state": "compiled",
+        "compile_seconds": 0.1,
+        "last_reason": None,
+        "options": "inductor",
+        "family": "Net#1",
+    }
+    return WrapperInfo(name=name, **(fields | changes))
+
+
+def finished(
+    name="Net#1", *, reasons=(), outcome="compiled", detail="", frame="Net", compile_id="0/0", target="Net.forward"
+):
+    return CompileFinished(name, target, frame, compile_id, reasons, HERE, 0.05, outcome, detail)
+
+
+def told(wrappers, *events):
+    return str(Explanation(tuple(wrappers), events)).splitlines()
+
+
+def test_the_rows_of_a_family_are_told_apart_and_each_value_has_its_reason():
+    third = wrapper("Net#2", key={"self.k": "4"}, calls=2, hits=1)
+    events = finished(), finished(reasons=("self.k 2 -> 3",), compile_id="0/1"), finished("Net#2", compile_id="1/0")
+    assert told([wrapper(calls=2), third], *events) == [
+        "Net.forward (inductor): compiled, 0 of 8 entries; 2 calls: 0 hits, 0 eager, 0 failed",
+        "  0/0 compiled Net.forward in 50 ms, for the first time (cell 4, line 2)",
+        "  0/1 compiled Net.forward in 50 ms, because self.k 2 -> 3 (cell 4, line 2)",
+        "    as a tensor or a buffer it may change freely, unless Python decides by it",
+        "Net.forward [self.k = 4] (inductor): compiled, 0 of 8 entries; 2 calls: 1 hit, 0 eager, 0 failed",
+        "  1/0 compiled Net.forward in 50 ms, first call with self.k = 4 (cell 4, line 2)",
+        "    as a tensor or a buffer it may change freely, unless Python decides by it",
+    ]
+
+
+def test_numbers_agree_with_their_nouns():
+    assert "; 1 call: 1 hit, 0 eager, 1,000 failed" in told([wrapper(hits=1, failed_calls=1_000)])[0]
+
+
+def test_what_compiles_after_a_reset_is_not_the_first():
+    lines = told([wrapper()], finished(), finished())
+    assert lines[1:] == [
+        "  0/0 compiled Net.forward in 50 ms, for the first time (cell 4, line 2)",
+        "  0/0 compiled Net.forward in 50 ms, anew, since no entry was left (cell 4, line 2)",
+    ]
+
+
+def test_frames_are_named_as_their_author_named_them():
+    function = wrapper("<lambda>#1", target="<lambda>", family="<lambda>#1")
+    resumed = "torch_dynamo_resume_in__lambda__at_7"
+    lines = told(
+        [function],
+        finished("<lambda>#1", frame="_lambda_", target="<lambda>"),
+        finished("<lambda>#1", frame=resumed, target="<lambda>", compile_id="1/0"),
+    )
+    assert "compiled <lambda> in" in lines[1]
+    assert "compiled the rest of <lambda> after line 7 in" in lines[2]
+    keyword = wrapper("class#1", target="class", family="class#1")
+    assert "compiled class in" in told([keyword], finished("class#1", frame="_class", target="class"))[1]
+
+
+def test_what_torch_gave_up_is_not_called_compiled():
+    lines = told(
+        [wrapper(state="skipped")],
+        finished(outcome="no graph"),
+        GraphBreak("Net#1", "Net.forward", "it prints", HERE),
+        finished(outcome="skipped", detail="a graph break in a loop", frame="forward", compile_id="1/0"),
+        finished(outcome="skipped", detail="no tensor-related objects found in frame", frame="write"),
+        finished(outcome="skipped", detail="no tensor-related objects found in frame", frame="forward"),
+        EagerCall("Net#1", "Net.forward", "at limit", HERE),
+        EagerCall("Net#1", "Net.forward", "at limit", HERE),
+    )
+    assert lines[1:] == [
+        "  0/0 made no graph of Net.forward, which calls on, in 50 ms, for the first time (cell 4, line 2)",
+        "  graph break at cell 4, line 2: it prints",
+        "  1/0 forward skipped: a graph break in a loop (cell 4, line 2)",
+        "  0/0 forward skipped: no tensor-related objects found in frame (cell 4, line 2)",
+        "  ran eager (cell 4, line 2): at limit",
+    ]
+
+
+def test_nothing_to_explain_is_said():
+    assert told([]) == ["nothing has been compiled yet"]
+
+
+def test_recompilations_have_their_reason_and_what_helps():
+    wrappers = wrapper(), wrapper("Net#2", key={"self.mode": "'b'"}), wrapper("Net#3")
+    events = (
+        finished(),
+        finished(reasons=("x.shape[0] 4 -> 5", "self.k 2 -> 3")),
+        finished("Net#2"),
+        finished("Net#3"),
+        finished(outcome="skipped"),
+        finished("gone#1", reasons=("options differ: eager",)),
+    )
+    found = recompilations(events, wrappers)
+    assert [(each.wrapper, each.reason, each.others) for each in found] == [
+        ("Net#1", "x.shape[0] 4 -> 5", ("self.k 2 -> 3",)),
+        ("Net#2", "first call with self.mode = 'b'", ()),
+        ("Net#3", "the wrapper before it is at its limit", ()),
+        ("gone#1", "options differ: eager", ()),
+    ]
+    assert "mark_dynamic(x, 0)" in found[0].advice
+    assert found[1].advice == ""
+    assert found[0].place == HERE
+
+
+@pytest.mark.parametrize(
+    ("reason", "options", "part"),
+    [
+        ("x.shape[2] 4 -> 5", "inductor", "torch._dynamo.mark_dynamic(x, 2)"),
+        ("x.shape[0] 4 -> 5", "inductor, static shapes", "--no-dynamic"),
+        ("x.shape[0] 4 -> 1", "inductor", None),
+        ("x.shape[0] 0 -> 4", "inductor", None),
+        ("self.shift.shape[0] 4 -> 5", "inductor", None),
+        ("x[0].shape[0] 4 -> 5", "inductor", None),
+        ("x.shape[0] is 7, compiled for x.shape[0] % 2 == 0", "inductor", None),
+        ("self.k 2 -> 3", "inductor", "a tensor or a buffer"),
+        ("self.l.rate 0.5 -> 1e-05", "inductor", "a tensor or a buffer"),
+        ("first call with self.k = 3", "inductor", "a tensor or a buffer"),
+        ("first call with self.k = 3, self.mode = 'a'", "inductor", None),
+        ("self.mode 'a' -> 'b'", "inductor", None),
+        ("self.training True -> False", "inductor", None),
+        ("n 1 -> 5", "inductor", None),
+        ("backend object differs", "mine", "same backend object"),
+        ("options differ: eager", "eager", "same options"),
+        ("helper was redefined", "inductor", None),
+        ("grad mode on -> off", "inductor", None),
+    ],
+)
+def test_advice_is_given_only_where_it_helps(reason, options, part):
+    said = advice(reason, options)
+    assert (part in said) if part else said == ""
