@@ -228,6 +228,11 @@ def is_tensor(value: object) -> bool:
     return isinstance(value, torch.Tensor)
 
 
+def subclasses_unasked() -> contextlib.AbstractContextManager[object]:
+    """Return what is entered while a tensor says of itself what its own class, and no `__torch_function__`, says."""
+    return torch._C.DisableTorchFunctionSubclass()
+
+
 def is_uninitialized(target: Any) -> bool:
     """Tell whether a module holds lazy parameters, which take their shapes from the first call."""
     return isinstance(target, torch.nn.Module) and any(

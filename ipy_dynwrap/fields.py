@@ -115,11 +115,14 @@ def _value(value: object, _: str) -> Hashable:
     return value_of(value)
 
 
-def _tensor_like(value: Any) -> Any:
-    """Return `value` if it is a tensor: nothing else is asked for what only tensors have."""
-    if any(base.__name__ == "Tensor" and base.__module__ == "torch" for base in mro(type(value))):
-        return value
-    raise TypeError(type(value).__name__)
+def _of_tensor(value: Any, read: Callable[[Any], Hashable]) -> Hashable:
+    """Return what `read` finds in a tensor. Nothing else is asked for what only tensors have, and no subclass."""
+    if not any(base.__name__ == "Tensor" and base.__module__ == "torch" for base in mro(type(value))):
+        raise TypeError(type(value).__name__)
+    from . import dynamo
+
+    with dynamo.subclasses_unasked():
+        return read(value)
 
 
 def _named(aspect: str) -> Any:
@@ -138,12 +141,12 @@ _ASPECTS: dict[str, Callable[[Any, str], Hashable]] = {
     "type": lambda value, _: id(type(value)),
     "identity": lambda value, _: id(value),
     "length": lambda value, _: builtin(value, "__len__")(),
-    "dtype": lambda value, _: str(_tensor_like(value).dtype),
-    "device": lambda value, _: str(_tensor_like(value).device),
-    "requires_grad": lambda value, _: bool(_tensor_like(value).requires_grad),
-    "rank": lambda value, _: _tensor_like(value).dim(),
-    "size": lambda value, aspect: int(_tensor_like(value).shape[int(aspect[5:])]),
-    "stride": lambda value, aspect: int(_tensor_like(value).stride()[int(aspect[7:])]),
+    "dtype": lambda value, _: _of_tensor(value, lambda tensor: str(tensor.dtype)),
+    "device": lambda value, _: _of_tensor(value, lambda tensor: str(tensor.device)),
+    "requires_grad": lambda value, _: _of_tensor(value, lambda tensor: bool(tensor.requires_grad)),
+    "rank": lambda value, _: _of_tensor(value, lambda tensor: tensor.dim()),
+    "size": lambda value, aspect: _of_tensor(value, lambda tensor: int(tensor.shape[int(aspect[5:])])),
+    "stride": lambda value, aspect: _of_tensor(value, lambda tensor: int(tensor.stride()[int(aspect[7:])])),
     "has": lambda value, aspect: builtin(value, "__contains__")(_named(aspect)),
     "attribute": lambda value, aspect: has_attribute(value, _named(aspect)),
     "keys": _keys,

@@ -38,6 +38,7 @@ NAMES = {
     "torch._C._dynamo.eval_frame.set_eval_frame_isolate_recompiles_id": "the region of this thread",
     "torch._C._dynamo.eval_frame.reset_code": "dropping the entries of one code object",
     "torch._C._dynamo.eval_frame.set_code_exec_strategy": "leaving our own frames alone",
+    "torch._C.DisableTorchFunctionSubclass": "reading a tensor without its subclass",
     "torch._C._functorch.peek_interpreter_stack": "whether a torch.func transform is on",
     "torch._C._get_tracing_state": "whether torch.jit.trace is on",
     "torch._dynamo.backends.registry.list_backends": "the names of backends",

@@ -657,3 +657,21 @@ def test_a_fresh_backend_object_is_named_as_the_reason(way, new_counter):
         same(way(backend=backend), module, X)
     assert [backend.graphs for backend in kept] == [1, 1]
     assert [wrapper.last_reason for wrapper in info().wrappers] == [None, "backend object differs"]
+
+
+def test_a_tensor_subclass_is_not_asked_for_the_key():
+    """Its ``__torch_function__`` is the user's code, and eager asks it nothing of the sort."""
+    asked = []
+
+    class Asked(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):
+            asked.append(function.__name__)
+            return super().__torch_function__(function, types, args, kwargs or {})
+
+    tensor = torch.ones(2, 3).as_subclass(Asked)
+    asked.clear()
+    aspects = ("dtype", "device", "rank", "size 1", "stride 0")
+    found = {aspect: Field("x", aspect).read({"x": tensor}) for aspect in aspects}
+    assert found == {"dtype": "torch.float32", "device": "cpu", "rank": 2, "size 1": 3, "stride 0": 3}
+    assert asked == []
