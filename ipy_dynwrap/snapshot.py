@@ -149,6 +149,26 @@ class CacheInfo:
     hits: int = 0
     failed_calls: int = 0
 
+    def rows(self) -> list[dict[str, str | int | float | None]]:
+        """Return a flat row for each wrapper, for a table of one's own: ``pandas.DataFrame(info.rows())``.
+
+        Returns
+        -------
+        list of dict
+            The fields of `WrapperInfo` by their names, all with plain values: `key` and `retired` as text, `entries` as
+            their number, `used` and the entries' `run_seconds` beside it.
+        """
+        return [_row(wrapper) for wrapper in self.wrappers]
+
+
+def _row(wrapper: WrapperInfo) -> dict[str, str | int | float | None]:
+    row = {name: getattr(wrapper, name) for name in WrapperInfo.__slots__}
+    row["key"] = ", ".join(f"{field} = {value}" for field, value in wrapper.key.items())
+    row["retired"] = ", ".join(f"{field} {why}" for field, why in wrapper.retired.items())
+    row["entries"], row["used"] = len(wrapper.entries), wrapper.used
+    row["run_seconds"] = sum(entry.run_seconds for entry in wrapper.entries)
+    return row
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
