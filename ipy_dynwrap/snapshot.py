@@ -156,7 +156,7 @@ class CacheInfo:
         -------
         list of dict
             The fields of `WrapperInfo` by their names, all with plain values: `key` and `retired` as text, `entries` as
-            their number, `used` and the entries' `run_seconds` beside it.
+            their number, `used` beside it, and `run_seconds`, the time within the entries.
         """
         return [_row(wrapper) for wrapper in self.wrappers]
 
@@ -166,7 +166,10 @@ def _row(wrapper: WrapperInfo) -> dict[str, str | int | float | None]:
     row["key"] = ", ".join(f"{field} = {value}" for field, value in wrapper.key.items())
     row["retired"] = ", ".join(f"{field} {why}" for field, why in wrapper.retired.items())
     row["entries"], row["used"] = len(wrapper.entries), wrapper.used
-    row["run_seconds"] = sum(entry.run_seconds for entry in wrapper.entries)
+    # The frames after a graph break run within those of the first.
+    frames = [entry.compile_id.partition("/")[0] for entry in wrapper.entries]
+    own = (entry for entry, frame in zip(wrapper.entries, frames, strict=True) if frame == frames[0])
+    row["run_seconds"] = sum(entry.run_seconds for entry in own)
     return row
 
 
