@@ -85,7 +85,7 @@ from torch._dynamo.variables import ConstantVariable, SymNodeVariable, builtin, 
 from torch._dynamo.variables import builder as variable_builder
 from torch._dynamo.variables.builder import VariableBuilder
 from torch._dynamo.variables.dicts import ConstDictVariable, SideEffectsProxyDict
-from torch._dynamo.variables.functions import UserFunctionVariable
+from torch._dynamo.variables.functions import UserFunctionVariable, WrapperUserFunctionVariable
 from torch._dynamo.variables.lists import CommonListMethodsVariable
 from torch._dynamo.variables.misc import PythonModuleVariable
 from torch._dynamo.variables.object_protocol import _get_cached_slots
@@ -1100,17 +1100,24 @@ def _item_of_dictionary(original: Callable[..., Any], variable: Any, translator:
 
 def _has_key(original: Callable[..., bool], items: Any, key: Any) -> bool:
     """Tell whether there is a key in the ``__dict__`` of an object: torch does without any guard."""
-    _guard_key(items.item.source, items.get_example_value_dict(items.item), items._maybe_unwrap_key(key))
+    _guard_key(_holder(items.item), items.get_example_value_dict(items.item), items._maybe_unwrap_key(key))
     return original(items, key)
 
 
 def _keys_of(original: Callable[..., Iterator[Any]], items: Any) -> Iterator[Any]:
     """Yield the keys of the ``__dict__`` of an object, or count them: torch does without any guard."""
-    if items.item.source is not None:
-        source = AttrSource(items.item.source, "__dict__")
+    if (holder := _holder(items.item)) is not None:
+        source = AttrSource(holder, "__dict__")
         InstructionTranslator.current_tx().output.guard_on_key_order.add(source)
         install_guard(source.make_guard(GuardBuilder.DICT_KEYS_MATCH))
     return original(items)
+
+
+def _holder(variable: Any) -> Any:
+    """Return the source of what has the ``__dict__`` that Dynamo reads: of a cached function, that of the function."""
+    if variable.source is not None and isinstance(variable, WrapperUserFunctionVariable):
+        return AttrSource(variable.source, variable.attr_to_trace)
+    return variable.source
 
 
 def _guard_key(source: Any, own: Mapping[str, object], name: object) -> None:

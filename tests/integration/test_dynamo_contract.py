@@ -124,6 +124,7 @@ NAMES = {
     "torch._dynamo.variables.dicts.SideEffectsProxyDict.get_example_value_dict": "what is in an object's dictionary",
     "torch._dynamo.variables.functions.UserFunctionVariable.call_obj_hasattr": "which attributes a function has",
     "torch._dynamo.variables.functions.UserFunctionVariable.var_getattr": "which attributes a function has",
+    "torch._dynamo.variables.functions.WrapperUserFunctionVariable": "whose dictionary that of a cached function is",
     "torch._dynamo.variables.misc.PythonModuleVariable.call_obj_hasattr": "which attributes a module has",
     "torch._dynamo.variables.misc.PythonModuleVariable.var_getattr": "which attributes a module has",
     "torch._dynamo.variables.user_defined.UserDefinedClassVariable.var_getattr": "which attributes a class has",
@@ -442,6 +443,21 @@ def test_the_dictionary_of_an_object_is_read_by_one_class(monkeypatch, method, r
     monkeypatch.setattr(cls, method, reading)
     torch.compile(lambda x, owner: x * 2 if read(owner) else x, backend="eager")(X, owner)
     moved(("L['owner']", True) in sources, f"the dictionary of an object is read elsewhere now: {sources}")
+
+
+def test_of_a_cached_function_the_dictionary_of_the_function_is_read(monkeypatch):
+    cls = found("torch._dynamo.variables.functions.WrapperUserFunctionVariable")
+    original, seen = cls.var_getattr, []
+
+    def reading(self, translator, name):
+        own = found("torch._dynamo.variables.dicts.SideEffectsProxyDict").get_example_value_dict(self)
+        seen.append((self.attr_to_trace, own is cached.__wrapped__.__dict__))
+        return original(self, translator, name)
+
+    cached = functools.lru_cache(function_without_attributes)
+    monkeypatch.setattr(cls, "var_getattr", reading)
+    torch.compile(lambda x: x * 2 if cached.__name__ else x, backend="eager")(X)
+    moved(seen == [("__wrapped__", True)], f"a cached function is read otherwise now: {seen}")
 
 
 def test_guards_on_aliases_are_texts_in_a_list(monkeypatch):
