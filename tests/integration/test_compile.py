@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 import ipy_dynwrap
+from ipy_dynwrap import state
 from ipy_dynwrap.options import OptionsError
 
 X = torch.arange(6.0).reshape(2, 3)
@@ -708,3 +709,16 @@ def test_modules_that_torch_compiled_in_place(counter, new_counter):
     own = new_counter()
     module.compile(backend=own)
     same(ipy_dynwrap.compile(module, backend=counter)(X), module.forward(X))
+
+
+def test_the_sentence_of_torch_about_a_loop_that_it_gives_up_is_kept():
+    def loop(x):
+        for _ in range(3):
+            x = x + 1
+            print(end="")  # noqa: T201 - breaks the graph
+        return x
+
+    same(ipy_dynwrap.compile(loop, backend="eager")(torch.ones(2)), torch.full((2,), 4.0))
+    skipped = {each.detail for each in state.log.since() if getattr(each, "outcome", "") == "skipped"}
+    [why] = [detail for detail in skipped if "graph break in a for/while loop" in detail]
+    assert "`print`" in why

@@ -46,6 +46,7 @@ NAMES = {
     "torch._dynamo.config": "the limits",
     "torch._dynamo.config._config": "which settings this thread has made itself",
     "torch._dynamo.config._make_closure_patcher": "settings for one compilation",
+    "torch._dynamo.convert_frame.format_error_msg": "the error after which torch runs a frame eager",
     "torch._dynamo.convert_frame.FRAME_COUNTER": "the id of the next frame",
     "torch._dynamo.convert_frame.FRAME_COMPILE_COUNTER": "the id of the next entry",
     "torch._dynamo.convert_frame.output_codes": "telling compiled code from others",
