@@ -640,6 +640,7 @@ class _Observed:
             graphs, breaks = counters["stats"]["unique_graphs"], len(graph_break_reasons)
             classes: set[type] = set()
             error: BaseException | None = None
+            suppressed: list[BaseException] = []
             result: Any = None
             _get_cached_slots.cache_clear()  # by class: a method that a cell has added since would not be seen
             try:
@@ -651,6 +652,7 @@ class _Observed:
                     _guarding_order(),
                     _replaced(lists, "iter_contains", _contains),
                     _minding_graph_modules(),
+                    _replaced(convert_frame, "format_error_msg", functools.partial(_note_error, suppressed)),
                     _unlogged(_FAKE_TENSOR_ERROR, *(_SAID_UNDER_THE_CELL if observer.tells_the_user() else ())),
                 ):
                     result = self._inner(frame, entry, frame_state)
@@ -668,7 +670,7 @@ class _Observed:
             elif result.frame_exec_strategy.cur_action == FrameAction.RUN_ONLY:
                 state, detail = "at limit", "recompile_limit reached"
             else:
-                state, detail = "skipped", _said(result.skip_reason)
+                state, detail = "skipped", _why_suppressed(*suppressed) or _said(result.skip_reason)
                 if (cause := eager_cause() or self._nothing_this_time(frame.f_code, detail)) is not None:
                     # Torch would skip this code for good, though only what is on now stands in the way.
                     state, detail = "put off", cause
@@ -750,6 +752,20 @@ def _said(skip_reason: str | None) -> str:
     """Return torch's reason for a skip without what is around it."""
     text = (skip_reason or "torch does not compile this frame").replace("\\n", "\n").splitlines()[0]
     return text.removeprefix("Dynamo decided to skip the frame while tracing: ").partition(". ")[0].rstrip(".")
+
+
+def _note_error(noted: list[BaseException], original: Callable[..., Any], error: BaseException, *rest: Any) -> Any:
+    noted.append(error)
+    return original(error, *rest)
+
+
+def _why_suppressed(*errors: BaseException) -> str | None:
+    """Say why torch runs a frame eager after an error that it keeps to itself, such as a graph break in a loop."""
+    for error in errors:
+        explanations = re.findall(r"^ *Explanation: (.*?)(?:\. |\.?$)", str(error), flags=re.MULTILINE)
+        # Of one break that led to another, torch tells the first one first.
+        return ": ".join(dict.fromkeys([*explanations[-1:], *explanations[:1]])) or _cause(error)
+    return None
 
 
 def _cause(error: BaseException) -> str:
