@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     __version__: str
     from .compiled import compile  # noqa: A004 - the public name, as torch.compile's
     from .extension import load_ipython_extension, unload_ipython_extension
-    from .public import cache_info, explain, reset, timeline
+    from .public import cache_info, details, explain, reset, timeline
     from .regions import region
     from .views import inspector
 
@@ -20,6 +20,7 @@ __all__ = [
     "__version__",
     "cache_info",
     "compile",
+    "details",
     "explain",
     "inspector",
     "load_ipython_extension",
@@ -32,6 +33,7 @@ __all__ = [
 _WHERE = {
     "cache_info": "public",
     "compile": "compiled",
+    "details": "public",
     "explain": "public",
     "inspector": "views",
     "load_ipython_extension": "extension",

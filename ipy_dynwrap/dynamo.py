@@ -498,11 +498,15 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """A graph break: torch's first line about it, and the innermost frame of the user's stack as (file, line)."""
+    """A graph break: torch's first line about it, and the innermost frame of the user's stack as (file, line).
+
+    `stack` has all of its frames, the outermost first.
+    """
 
     reason: str
     file: str
     line: int
+    stack: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -542,6 +546,9 @@ class Observer(Protocol):
         Returns how many of its entries shall not count for the limits. What it raises comes out of the call that was to
         be compiled, of which nothing has run.
         """
+
+    def watching(self) -> contextlib.AbstractContextManager[None]:
+        """Return what is entered while the frame that it was last told of is compiled."""
 
     def tells_the_user(self) -> bool:
         """Say whether the user will be shown why something runs eager, so that torch need not log it."""
@@ -645,6 +652,7 @@ class _Observed:
             _get_cached_slots.cache_clear()  # by class: a method that a cell has added since would not be seen
             try:
                 with (
+                    observer.watching(),
                     _looking_into(classes),
                     _replaced(InliningInstructionTranslator, "get_globals_source_and_value", _find_global),
                     _guarding_what_is_absent(),
@@ -813,7 +821,8 @@ def _as_break(reason: Any) -> Break:
     stack = [each for each in reason.user_stack if not each.filename.startswith("<ipy_dynwrap")]
     last = stack[-1] if stack else None
     text = (str(reason.reason).strip().splitlines() or ["graph break"])[0]
-    return Break(text, last.filename if last else "", (last.lineno or 0) if last else 0)
+    places = tuple((each.filename, each.lineno or 0) for each in stack)
+    return Break(text, last.filename if last else "", (last.lineno or 0) if last else 0, places)
 
 
 @contextlib.contextmanager

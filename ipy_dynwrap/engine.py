@@ -8,16 +8,19 @@ import time
 import types
 import weakref
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from . import _native, blindspots, dynamo, state
+from . import _native, blindspots, dynamo, recording, state
 from .cache import Entry, Totals, Wrapper
 from .dynamo import callback_now
+from .dynamo_trace import Trace
 from .events import CompileFinished, CompileStarted, EagerCall, GraphBreak
 from .families import ByIdentity, Family
 from .keys import Kin, is_suspended, kin_of, own_code
 from .learning import Compilation, bind
+from .naming import function_behind
 from .options import Options
 from .reasons import Naming, describe, reader
 from .wrappers import generate, parameters, stable_name
@@ -77,6 +80,7 @@ class _Pending:
     source: types.CodeType
     begun: float
     again: bool
+    trace: Trace | None
 
 
 class _Calls(threading.local):
@@ -136,7 +140,9 @@ class _Recorder:
         )
         learning = Compilation(call.family, wrapper, call.parameters(), frame)
         learning.prepare()
-        call.pending.append(_Pending(event, learning, frame.code, time.perf_counter(), again=bool(reasons)))
+        trace = Trace() if recording.switch.on else None
+        pending = _Pending(event, learning, frame.code, time.perf_counter(), again=bool(reasons), trace=trace)
+        call.pending.append(pending)
         state.log.write(event)
         return self._uncounted(frame.code, wrapper.limit)
 
@@ -154,6 +160,11 @@ class _Recorder:
 
     def _past(self, code: types.CodeType) -> int:
         return sum(facts.are_past() for _, (source, facts) in self._facts.items() if source() is code)
+
+    def watching(self) -> AbstractContextManager[None]:
+        pending = self._calls.stack[-1].pending if self._calls.stack else None
+        trace = pending[-1].trace if pending else None
+        return nullcontext() if trace is None else trace.watching()
 
     def tells_the_user(self) -> bool:
         return bool(self._calls.stack) and self._calls.stack[-1].eager_on_error
@@ -219,6 +230,7 @@ class _Recorder:
                     graph=graph,
                     code=weakref.ref(outcome.code),
                     source=weakref.ref(source),
+                    number=_keep(call, pending, outcome.code, outcome.breaks),
                 )
             )
             return
@@ -232,6 +244,19 @@ class _Recorder:
         wrapper.last_reason = call.reason
         if outcome.state == "at limit" and source is wrapper.code:
             wrapper.state = "at limit"
+
+
+def _keep(call: _Call, pending: _Pending, code: types.CodeType, breaks: tuple[dynamo.Break, ...]) -> int:
+    """Keep the details of a new entry for those who ask; return its number."""
+    if pending.trace is None:
+        return 0
+    naming = Naming.plain()
+    own: types.CodeType | None = pending.source
+    if pending.source is call.wrapper.code:
+        naming = call.naming
+        function, _ = function_behind(naming.kind, call.target)
+        own = function.__code__ if function is not None else None
+    return recording.keep(pending.event.compile_id, pending.trace, naming, breaks=breaks, compiled=code, own=own)
 
 
 def _at_limit(wrapper: Wrapper, reason: str | None) -> str:

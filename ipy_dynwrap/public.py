@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import cell_runs, engine, state
+from . import cell_runs, engine, recording, state
 from .cache import Wrapper
 from .compiled import original
+from .entry_details import details_of
 from .explanation import Explanation
 from .keys import kin_of
-from .snapshot import CacheInfo, CellRun
+from .snapshot import CacheInfo, CellRun, EntryDetails
 
-__all__ = ["cache_info", "explain", "reset", "timeline"]
+__all__ = ["cache_info", "details", "explain", "reset", "timeline"]
 
 
 def cache_info() -> CacheInfo:
@@ -23,6 +24,27 @@ def cache_info() -> CacheInfo:
         Counts, and a `WrapperInfo` per wrapper, in the order in which they were made.
     """
     return state.cache.info()
+
+
+def details(number: int) -> EntryDetails:
+    """Return what is known of one entry: its guards and inputs, the graphs and the code, the phases of its compilation.
+
+    Parameters
+    ----------
+    number
+        `EntryInfo.number` of the entry, from `cache_info`.
+
+    Returns
+    -------
+    EntryDetails
+        Put into words now, from what was recorded when the entry was compiled. Any thread may ask.
+
+    Raises
+    ------
+    LookupError
+        If nothing is kept of that entry. It says why.
+    """
+    return details_of(recording.kept(number))
 
 
 def reset(target: Any = None) -> None:

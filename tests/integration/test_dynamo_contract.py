@@ -23,7 +23,9 @@ from torch._dynamo.utils import counters, graph_break_reasons
 
 from ipy_dynwrap.guard_kinds import KINDS
 
-DYNAMO = Path(importlib.util.find_spec("ipy_dynwrap").origin).with_name("dynamo.py")
+READERS = [
+    Path(importlib.util.find_spec("ipy_dynwrap").origin).with_name(name) for name in ("dynamo.py", "dynamo_trace.py")
+]
 
 X = torch.ones(3)
 
@@ -41,6 +43,7 @@ NAMES = {
     "torch._C.DisableTorchFunctionSubclass": "reading a tensor without its subclass",
     "torch._C._functorch.peek_interpreter_stack": "whether a torch.func transform is on",
     "torch._C._get_tracing_state": "whether torch.jit.trace is on",
+    "torch._dynamo.backends.common.aot_module_simplified": "the graphs of AOT autograd",
     "torch._dynamo.backends.registry.list_backends": "the names of backends",
     "torch._dynamo.bytecode_transformation._cached_cleaned_instructions.cache_clear": "forgetting code that is gone",
     "torch._dynamo.config": "the limits",
@@ -63,6 +66,7 @@ NAMES = {
     "torch._dynamo.exc.Unsupported": "what the user asked for",
     "torch._dynamo.exc.UserError": "what the user asked for",
     "torch._dynamo.external_utils.wrap_inline": "what is already compiled",
+    "torch._dynamo.guards.CheckFunctionManager.compile_check_fn": "the guards of a new entry",
     "torch._dynamo.guards.DeletedGuardManagerWrapper": "which entries are for objects that are gone",
     "torch._dynamo.guards.GuardBuilder.CLASS_MATCH": "a guard on what torch does not guard",
     "torch._dynamo.guards.GuardBuilder.ID_MATCH": "a guard on what torch does not guard",
@@ -72,10 +76,12 @@ NAMES = {
     "torch._dynamo.guards.GuardBuilder.DICT_KEYS_MATCH": "a guard on the keys of an object's dictionary",
     "torch._dynamo.guards.GuardBuilder.DUPLICATE_INPUT": "what our guard on identity is like",
     "torch._dynamo.guards.get_verbose_code_parts": "the text of a guard of ours",
+    "torch._dynamo.guards.get_tensor_guard_code_part": "what is guarded of a tensor",
     "torch._dynamo.guards.install_guard": "a guard on what torch does not guard",
     "torch._dynamo.guards.code_framelocals_names_reversed_cached.cache_clear": "forgetting code that is gone",
     "torch._dynamo.guards.get_and_maybe_log_recompilation_reasons": "why an entry does not fit",
     "torch._dynamo.exc.unimplemented": "a graph break of our own",
+    "torch._dynamo.output_graph.OutputGraph.call_user_compiler": "the graph of a frame",
     "torch._dynamo.pgo.CodeId.make": "what is known of the sizes of a function's arguments",
     "torch._dynamo.pgo.FrameStateSizeEntry": "what is known of the sizes of an argument",
     "torch._dynamo.pgo.auto_dynamic": "a size that changes",
@@ -130,10 +136,15 @@ NAMES = {
     "torch._dynamo.variables.misc.PythonModuleVariable.var_getattr": "which attributes a module has",
     "torch._dynamo.variables.user_defined.UserDefinedClassVariable.var_getattr": "which attributes a class has",
     "torch._dynamo.variables.user_defined.UserDefinedObjectVariable.generic_getattr": "which attributes an object has",
+    "torch._dynamo.utils.ChromiumEventLogger.log_event_end": "the phases of a compilation",
+    "torch._dynamo.utils.ChromiumEventLogger.log_event_start": "the phases of a compilation",
+    "torch._functorch._aot_autograd.schemas.SerializableAOTDispatchCompiler": "compilers of AOT graphs",
     "torch._guards.CompileContext.try_get": "whether this thread compiles",
+    "torch._guards.Source": "the sources that a guard was made with",
     "torch._guards.TracingContext.try_get": "whether this thread compiles",
     "torch._inductor.cpp_builder.get_cpp_compiler": "whether there is a C++ compiler",
     "torch._inductor.list_mode_options": "the names of modes",
+    "torch._inductor.output_code.CompiledFxGraph.post_compile": "generated code",
     "torch.autograd.graph._engine_run_backward": "nothing is routed during backward",
     "torch.fx._symbolic_trace.is_fx_symbolic_tracing": "whether FX is tracing",
     "torch.nn.Module._call_impl": "graph modules without global hooks",
@@ -171,7 +182,7 @@ def test_name_is_there(path):
 
 
 def names_read(tree):
-    """Yield the dotted paths in torch that dynamo.py's code goes to."""
+    """Yield the dotted paths in torch that a module's code goes to."""
     known = {"torch": "torch"}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("torch"):
@@ -187,15 +198,16 @@ def names_read(tree):
             yield ".".join([known[inner.id], *parts])
 
 
-def test_no_private_name_is_read_without_a_test():
-    private = {path for path in names_read(ast.parse(DYNAMO.read_text())) if re.search(r"\._(?!_)", path)}
+@pytest.mark.parametrize("reader", READERS, ids=lambda path: path.stem)
+def test_no_private_name_is_read_without_a_test(reader):
+    private = {path for path in names_read(ast.parse(reader.read_text())) if re.search(r"\._(?!_)", path)}
     # A way to a name that is listed, or what such a name offers.
     untold = [
         path
         for path in private
         if not any(f"{name}.".startswith(f"{path}.") or path.startswith(f"{name}.") for name in NAMES)
     ]
-    assert not untold, f"dynamo.py reads what no test names: {sorted(untold)}"
+    assert not untold, f"{reader.name} reads what no test names: {sorted(untold)}"
 
 
 # What the names mean
@@ -210,6 +222,77 @@ def compiled_entry(function, *args, **options):
     torch.compile(function, backend="eager", **options)(*args)
     (entry,) = found("torch._C._dynamo.eval_frame._debug_get_cache_entry_list")(function.__code__)
     return entry
+
+
+def noted(monkeypatch, path, *, of=lambda *args, **kwargs: (args, kwargs)):
+    """Return a list that grows by what `of` makes of each call of a function of torch's."""
+    owner, name = path.rsplit(".", 1)
+    owner, calls = found(owner), []
+    original = getattr(owner, name)
+
+    def note(*args, **kwargs):
+        result = original(*args, **kwargs)
+        calls.append(of(*args, **kwargs))
+        return result
+
+    monkeypatch.setattr(owner, name, note)
+    return calls
+
+
+def test_guards_tell_of_themselves(monkeypatch):
+    made = noted(monkeypatch, "torch._dynamo.guards.CheckFunctionManager.compile_check_fn", of=lambda *args: args[2])
+    tensors = noted(monkeypatch, "torch._dynamo.guards.get_tensor_guard_code_part", of=lambda *args: args[:3])
+    scale = 2
+
+    def function(x):
+        return x * scale
+
+    compiled_entry(function, X)
+    guards = {(each.name, each.create_fn_name()): each for each in made[0]}
+    of_scale = next(each for (name, kind), each in guards.items() if kind == "CONSTANT_MATCH" and "scale" in name)
+    moved([text[-5:] for text in of_scale.code_list] == [" == 2"], "a guard has the texts of what it checks")
+    stack = of_scale.user_stack
+    moved((stack[-1].filename, stack[-1].lineno) == (__file__, function.__code__.co_firstlineno + 1), "and its stack")
+    absent = [each for (_, kind), each in guards.items() if kind == "TENSOR_MATCH"]
+    moved([each.name for each in absent] == ["L['x']"], "a tensor has one guard, named as in its text")
+    value, name, sizes = tensors[0]
+    moved((value.dtype, name, list(sizes)) == (X.dtype, "L['x']", [3]), "the text is made of the tensor and its sizes")
+
+
+def test_a_graph_tells_of_its_nodes(monkeypatch):
+    def of(output, module, inputs):
+        node = next(iter(module.graph.nodes))
+        return node.meta["grapharg"].source.name, tuple(node.meta["example_value"].shape), inputs
+
+    graphs = noted(monkeypatch, "torch._dynamo.output_graph.OutputGraph.call_user_compiler", of=of)
+    compiled_entry(lambda x: x + 1, X)
+    moved(graphs[0][:2] == ("L['x']", (3,)), "an input of the graph knows its source and its value")
+
+
+def test_phases_begin_and_end(monkeypatch):
+    begun = noted(monkeypatch, "torch._dynamo.utils.ChromiumEventLogger.log_event_start", of=lambda *args: args[1:3])
+    ended = noted(monkeypatch, "torch._dynamo.utils.ChromiumEventLogger.log_event_end", of=lambda *args: args[1:3])
+    torch.compile(lambda x: x + 1, backend="aot_eager")(X)
+    names = [name for name, _ in begun]
+    for name in ("dynamo", "backend_compile", "create_aot_dispatcher_function", "build_guards"):
+        moved(name in names, f"{name} is a phase")
+    moved(dict(ended)["dynamo"] > dict(begun)["dynamo"] > 1e18, "a phase is timed in nanoseconds since 1970")
+
+
+def test_aot_autograd_is_given_its_compilers_by_name(monkeypatch):
+    given = noted(
+        monkeypatch, "torch._dynamo.backends.common.aot_module_simplified", of=lambda *args, **compilers: set(compilers)
+    )
+    torch.compile(lambda x: x + 1, backend="aot_eager")(X)
+    moved(given[0] >= {"fw_compiler", "bw_compiler", "inference_compiler"}, "the compilers of AOT autograd have names")
+
+
+def test_caches_on_disk_are_counted_under_these_names():
+    source = inspect.getsource(found("torch._functorch._aot_autograd.autograd_cache"))
+    source += inspect.getsource(found("torch._inductor.codecache"))
+    for kind, name in (("aot_autograd", "autograd_cache"), ("inductor", "fxgraph_cache")):
+        for outcome in ("hit", "miss"):
+            moved(f'counters["{kind}"]["{name}_{outcome}"] += 1' in source, f"{name} counts a {outcome}")
 
 
 def test_the_callback_is_in_a_cell_of_the_compiled_function():
