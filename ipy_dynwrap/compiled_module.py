@@ -14,9 +14,36 @@ import weakref
 from typing import Any
 
 from . import dynamo
+from .compiled_function import compiled_function
 from .handle import Handle
+from .keys import is_suspended
 
-__all__ = ["Compiled", "compiled_module"]
+__all__ = ["Compiled", "Forward", "compiled_module"]
+
+
+class Forward:
+    """``compile(module).forward`` is ``compile(module.forward)``: as in eager, it fires no hooks of the module.
+
+    The class's ``forward`` stays the module's: libraries ask it for its signature, and `super` goes past this.
+    """
+
+    def __get__(self, made: Compiled | None, cls: type[Compiled]) -> Any:
+        if made is None:
+            return cls._dynwrap_class.forward  # type: ignore[attr-defined]
+        if dynamo.is_dynamo_tracing():
+            # Bound to what is being traced: Dynamo would take the module for a second object with a state of its own.
+            return vars(made)["forward"] if "forward" in vars(made) else super(Compiled, made).forward  # type: ignore[misc]
+        handle, module = made._dynwrap_handle_and_original  # noqa: SLF001 - ours
+        forward = dynamo.innermost(module.forward)
+        return forward if is_suspended(getattr(forward, "__func__", forward)) else compiled_function(forward, handle)
+
+    def __set__(self, made: Any, value: object) -> None:
+        vars(made)["forward"] = value
+
+    def __delete__(self, made: Any) -> None:
+        if "forward" not in vars(made):
+            raise AttributeError("forward")
+        del vars(made)["forward"]
 
 
 class Compiled:
@@ -25,6 +52,7 @@ class Compiled:
     __slots__ = ()
     _dynwrap_handle_and_original: tuple[Handle, Any]
     _dynwrap_class: type
+    forward = Forward()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Do not ask the module's class: it did not define this subclass, and may keep a register of those it did."""
@@ -42,6 +70,8 @@ class Compiled:
     @property
     def __class__(self) -> type:
         """The module's class, to who asks by name; who sets it (a parametrization) sets the module's."""
+        if dynamo.is_tracing():
+            return type(self)  # Dynamo looks attributes up in this and takes their sources from the real one
         return type(self._dynwrap_handle_and_original[1])
 
     @__class__.setter

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import functools
+import inspect
 import itertools
+import pickle
 import types
 
 import pytest
@@ -143,3 +147,131 @@ def test_a_class_whose_metaclass_calls_is_given_back():
     compiled = ipy_dynwrap.compile(Scaled, backend="eager")
     assert compiled is Scaled
     torch.testing.assert_close(compiled(torch.ones(2)), torch.full((2,), 2.0))
+
+
+class Scaled(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(2, 2)
+
+    def forward(self, x, gain=1.0):
+        return self.linear(x) * gain
+
+    def through_self(self, x):
+        return self.forward(x, gain=3.0)
+
+
+class ScaledTwice(Scaled):
+    def forward(self, x, gain=1.0):
+        return super().forward(x, gain) * 2
+
+
+X = torch.ones(2, 2)
+
+
+@pytest.mark.parametrize("cls", [Scaled, ScaledTwice])
+def test_forward_of_a_compiled_module_is_compiled(counter, cls):
+    module = cls()
+    compiled = ipy_dynwrap.compile(module, backend=counter)
+    for _ in range(2):
+        torch.testing.assert_close(compiled.forward(X, gain=2.0), module.forward(X, gain=2.0))
+    assert (counter.graphs, counter.runs) == (1, 2)
+    torch.testing.assert_close(compiled.through_self(X), module.through_self(X))
+    assert counter.runs == 3
+    assert type(compiled).forward is compiled.__class__.forward is cls.forward
+    assert inspect.signature(compiled.forward) == inspect.signature(module.forward)
+    assert list(compiled.state_dict()) == ["linear.weight", "linear.bias"]
+
+
+def test_forward_fires_no_hooks_as_in_eager(counter):
+    module = Scaled()
+    module.register_forward_hook(lambda module, args, output: output + 1)
+    compiled = ipy_dynwrap.compile(module, backend=counter)
+    torch.testing.assert_close(compiled.forward(X), module.forward(X))
+    torch.testing.assert_close(compiled(X), module(X))
+    assert counter.runs == 2
+
+
+@pytest.mark.parametrize("outside", [torch.compile, ipy_dynwrap.compile])
+def test_forward_of_a_compiled_module_inside_of_what_is_compiled(counter, outside):
+    module = ScaledTwice()
+    compiled = ipy_dynwrap.compile(module, backend=counter)
+    forward = compiled.forward
+
+    def call(x):
+        return compiled.forward(x, gain=2.0) + forward(x) + compiled(x)
+
+    expected = module(X, gain=2.0) + module(X) * 2
+    torch.testing.assert_close(outside(call, backend=counter, fullgraph=True)(X), expected)
+    assert (counter.graphs, counter.runs) == (1, 1)
+
+
+def test_forward_can_be_replaced_around_itself(counter):
+    """As libraries do that move the inputs of a model to where its weights are."""
+    module = Scaled()
+    expected = module(X * 2) + 1
+    compiled = ipy_dynwrap.compile(module, backend=counter)
+    inner = compiled.forward
+
+    def around(x):
+        return inner(x * 2) + 1
+
+    compiled.forward = around
+    assert vars(module)["forward"] is around
+    for call in (compiled, compiled.forward, module):
+        torch.testing.assert_close(call(X), expected)
+    assert counter.runs == 3
+    del compiled.forward
+    torch.testing.assert_close(compiled.forward(X * 2) + 1, expected)
+    assert "forward" not in vars(module)
+    with pytest.raises(AttributeError, match="forward"):
+        del compiled.forward
+
+
+def through_pickle(compiled):
+    return pickle.loads(pickle.dumps(compiled))  # noqa: S301 (made in the line itself)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, through_pickle])
+def test_forward_of_a_copy_is_compiled(counter, copied):
+    module = Scaled()
+    torch._dynamo.register_backend(counter, name="of_copies")
+    try:
+        copied(ipy_dynwrap.compile(module, backend="of_copies")).forward(X)
+    finally:
+        torch._dynamo.backends.registry._COMPILER_FNS.pop("of_copies")
+    assert counter.runs == 1
+
+
+def test_forward_with_other_parameters(counter):
+    compiled = ipy_dynwrap.compile(Scaled(), backend=counter)
+    zeros = {name: torch.zeros_like(value) for name, value in compiled.state_dict().items()}
+    assert torch.func.functional_call(compiled, zeros, (X,)).abs().sum() == 0
+    assert compiled.forward(X).abs().sum() > 0
+
+
+def test_a_forward_that_is_a_generator_is_given_back():
+    class Steps(torch.nn.Module):
+        def forward(self, x):
+            yield x + 1
+
+    module = Steps()
+    assert ipy_dynwrap.compile(module, backend="eager").forward == module.forward
+
+
+@functools.lru_cache
+def cached(x):
+    """Add one."""
+    return x + 1
+
+
+def test_the_name_of_a_cached_function(way, counter):
+    """Dynamo reads the function behind the cache; what the cache object has besides is not looked at."""
+    call = way(backend=counter)
+
+    def named(x):
+        return x * len(cached.__name__) + len(cached.__doc__)
+
+    for _ in range(2):
+        torch.testing.assert_close(call(named, X), named(X))
+    assert (counter.graphs, counter.runs) == (1, 2)
