@@ -33,18 +33,19 @@ def inspector() -> Inspector:
 
     Display it (as the last expression of a cell); it follows what later cells do.
     """
-    from ipy_dynwrap import cache_info, state
+    from ipy_dynwrap import cache_info, details, state, timeline
 
     from .feed import Feed
-    from .widget import Inspector
+    from .widget import Inspector, Session
 
     global _feed  # noqa: PLW0603 - one thread for all widgets of the process
     if _feed is None:
         _feed = Feed(state.log)
-    return Inspector(cache_info, _reset_one, _feed)
+    session = Session(cache_info, state.log.since, timeline, details, _reset, None, _export)
+    return Inspector(session, _feed)
 
 
-def _reset_one(name: str) -> None:
+def _reset(name: str) -> None:
     """Drop the entries of the wrapper called `name`, on the thread that answers the browser."""
     from ipy_dynwrap import reset
     from ipy_dynwrap.regions import any_open
@@ -53,3 +54,9 @@ def _reset_one(name: str) -> None:
     if any_open():
         raise RuntimeError("Not now: a cell runs compiled code. Reset again when it is done.")
     reset(name)
+
+
+def _export(form: str) -> str:
+    from ipy_dynwrap.export import content
+
+    return content(form)

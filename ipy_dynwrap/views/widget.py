@@ -1,28 +1,37 @@
 """The live inspector.
 
-The kernel decides, the browser draws. One synced trait, `state`, holds the sums and one short row for each wrapper; it
-is kept small because Jupyter saves it in the notebook. Another, `unkeyed`, holds what is no part of a key, in words,
-and never changes. Everything else is asked for, by custom messages:
+The kernel decides, the browser draws. One synced trait, `state`, holds the sums, and one row for each wrapper and
+family as far as there is room; it is kept small because Jupyter saves it in the notebook. Two others,
+`unkeyed` (what is no part of a key, in words) and `actions`, never change. Everything else is asked for, by custom
+messages:
 
 ====================================  ==================================================================
 from the browser                      answer
 ====================================  ==================================================================
-``{"op": "rows", "from": n}``         ``{"op": "rows", "from": n, "rows": [...]}``: the rows that `state` left out
-``{"op": "details", "name": w}``      ``{"op": "details", "name": w, "details": {...} | None}``
+``{"op": "rows", "since": n}``        ``rows`` that changed after revision n, and all ``names`` in order
+``{"op": "details", "name": w}``      ``details`` of a wrapper, None if it is gone
+``{"op": "entry", "number": n}``      ``details`` of a cache entry, or ``text`` that says why there are none
+``{"op": "why"}``                     ``whys``: the recompilations, and what ran eager
+``{"op": "timeline"}``                ``runs``: the cells as they ran
 ``{"op": "reset", "name": w}``        ``{"op": "said", "name": w, "text": "..."}``
+``{"op": "skip", "name": w}``         the same
+``{"op": "export", "format": f}``     ``file``, ``type`` and ``content`` of a download
 ``{"op": "shown"}``, ``"hidden"``     none; a widget that nobody sees is not updated
 ====================================  ==================================================================
 
-ipykernel answers these on a thread of its own while a cell runs. So nothing here touches torch, but for a reset, which
-is declined while a region is open. Beside the widget, the MIME bundle carries HTML without script and plain text.
+ipykernel answers these on a thread of its own while a cell runs. So nothing here touches torch, but for what acts
+(reset, skip), which is declined while a region is open. Beside the widget, the MIME bundle carries HTML without script
+and plain text.
 """
 
 from __future__ import annotations
 
 import contextvars
-import json
+import re
 import threading
 import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,22 +40,63 @@ import traitlets
 
 from ipy_dynwrap.guard_kinds import UNKEYED
 
-from . import html, text, words
+from . import html, payload, text, words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ipy_dynwrap.snapshot import CacheInfo, WrapperInfo
+    from ipy_dynwrap.events import Event
+    from ipy_dynwrap.snapshot import CacheInfo, CellRun, EntryDetails
 
     from .feed import Feed
 
-__all__ = ["Inspector"]
+__all__ = ["Inspector", "Session"]
 
-_HERE = Path(__file__).parent
-# Of 200 KB that a saved notebook may grow by; the rest is script, style and the static views.
-_ROWS_BYTES = 50_000
-_HTML_BYTES = 50_000
+# Of 200 KB that a saved notebook may grow by; the rest is script, style and the plain text.
+_ROWS_BYTES = 40_000
+_HTML_BYTES = 40_000
 _TEXT_ROWS = 25
+
+_STATIC = Path(__file__).parent / "static"
+# Each uses those before it.
+_SCRIPTS = ("dom", "tabs", "highlight", "listing", "guards", "entry", "rows", "table", "lists", "view")
+_DONE = {"reset": "Reset: its next call compiles again.", "skip": "Skipped: it runs eager until it is reset."}
+_TYPES = {"html": "text/html", "json": "application/json"}
+
+
+def script() -> str:
+    """Return the browser part as one ES module: its files, without what they import from and export to each other."""
+    files = [(_STATIC / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS]
+    whole = "\n".join(re.sub(r"^import [^;]*;\n", "", file, flags=re.MULTILINE) for file in files)
+    return re.sub(r"^export (?!default)", "", whole, flags=re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Session:
+    """What an inspector looks at, and what it can do. All of it is called from several threads.
+
+    Parameters
+    ----------
+    snapshot
+        Returns the cache as it is now.
+    events
+        Returns the records, oldest first.
+    timeline
+        Returns the cells as they ran, oldest first.
+    entry
+        Returns the details of the entry of a number. Raises LookupError where they are not kept.
+    reset, skip
+        Drops the entries of the wrapper of a name; has it run eager from now on. Raises RuntimeError, with one
+        sentence, where that is not possible now, and LookupError if there is no such wrapper. No `skip`, no button.
+    export
+        Returns the content of a file of a format, ``"html"`` or ``"json"``.
+    """
+
+    snapshot: Callable[[], CacheInfo]
+    events: Callable[[], Sequence[Event]]
+    timeline: Callable[[], Sequence[CellRun]]
+    entry: Callable[[int], EntryDetails]
+    reset: Callable[[str], object]
+    skip: Callable[[str], object] | None
+    export: Callable[[str], str]
 
 
 class Inspector(anywidget.AnyWidget):
@@ -54,28 +104,28 @@ class Inspector(anywidget.AnyWidget):
 
     Parameters
     ----------
-    snapshot
-        Returns the cache as it is now; called from several threads.
-    reset
-        Drops the wrapper of a name. Raises RuntimeError, with one sentence, where that is not possible now.
+    session
+        What it shows.
     feed
         Says when to look again.
     """
 
-    _esm = _HERE / "widget.js"
-    _css = _HERE / "widget.css"
+    _esm = script()
+    _css = _STATIC / "view.css"
     state = traitlets.Dict().tag(sync=True)
     unkeyed = traitlets.Dict().tag(sync=True)
+    actions: traitlets.List[str] = traitlets.List().tag(sync=True)
 
-    def __init__(self, snapshot: Callable[[], CacheInfo], reset: Callable[[str], None], feed: Feed) -> None:
-        self._snapshot = snapshot
-        self._reset = reset
+    def __init__(self, session: Session, feed: Feed) -> None:
+        self._session = session
         self._feed = feed
         self._views = 0
         self._guard = threading.Lock()
+        self._rows = payload.Rows()
         self._context = contextvars.copy_context()
         unkeyed = {"title": text.UNKEYED_TITLE, "rows": [list(row) for row in UNKEYED]}
-        super().__init__(state=self._look(), unkeyed=unkeyed)
+        self._acts = {name: act for name in ("reset", "skip") if (act := getattr(session, name)) is not None}
+        super().__init__(state=self._look(), unkeyed=unkeyed, actions=list(self._acts))
         self.on_msg(self._answer)
         feed.add(self.refresh)
 
@@ -96,8 +146,17 @@ class Inspector(anywidget.AnyWidget):
         super().close()
 
     def _look(self) -> dict[str, Any]:
-        info = self._snapshot()
-        return {"sums": _sums(info), "rows": _rows(info, 0, _ROWS_BYTES), "compiling": self._compiling()}
+        info = self._session.snapshot()
+        cell = payload.last_cell(info, self._session.timeline())
+        self._rows.update(info, cell)
+        return {
+            "sums": payload.sums(info),
+            "rows": self._rows.fitting(_ROWS_BYTES),
+            "total": len(self._rows),
+            "revision": self._rows.revision,
+            "cell": cell,
+            "compiling": self._compiling(),
+        }
 
     def _compiling(self) -> list[dict[str, Any]]:
         now = time.monotonic()
@@ -109,14 +168,24 @@ class Inspector(anywidget.AnyWidget):
     def _answer(self, _: object, message: dict[str, Any], __: object) -> None:
         self._context = contextvars.copy_context()
         match message:
-            case {"op": "rows", "from": int(start)}:
-                self.send({"op": "rows", "from": start, "rows": _rows(self._snapshot(), start)})
+            case {"op": "rows", "since": int(revision)}:
+                with self._guard:
+                    changed = self._rows.since(revision)
+                self.send({"op": "rows", **changed})
             case {"op": "details", "name": str(name)}:
-                found = [wrapper for wrapper in self._snapshot().wrappers if wrapper.name == name]
-                self.send({"op": "details", "name": name, "details": _details(found[0]) if found else None})
-            case {"op": "reset", "name": str(name)}:
-                self.send({"op": "said", "name": name, "text": self._reset_one(name)})
-                self.refresh()
+                found = [wrapper for wrapper in self._session.snapshot().wrappers if wrapper.name == name]
+                self.send({"op": "details", "name": name, "details": payload.details(found[0]) if found else None})
+            case {"op": "entry", "number": int(number)}:
+                self.send({"op": "entry", "number": number, **self._entry(number)})
+            case {"op": "why"}:
+                self.send({"op": "why", **payload.whys(self._session.events(), self._session.snapshot())})
+            case {"op": "timeline"}:
+                self.send({"op": "timeline", **payload.runs(self._session.timeline())})
+            case {"op": "export", "format": str(form)} if form in _TYPES:
+                content = self._session.export(form)
+                self.send({"op": "export", "file": f"inspector.{form}", "type": _TYPES[form], "content": content})
+            case {"op": str(op), "name": str(name)} if op in self._acts:
+                self._act(op, name)
             case {"op": "shown"}:
                 self._views += 1
                 self._feed.add(self.refresh)
@@ -125,82 +194,24 @@ class Inspector(anywidget.AnyWidget):
                 if self._views <= 0:
                     self._feed.remove(self.refresh)
 
-    def _reset_one(self, name: str) -> str:
+    def _entry(self, number: int) -> dict[str, Any]:
         try:
-            self._reset(name)
+            return {"details": payload.entry(self._session.entry(number))}
+        except LookupError as error:
+            return {"details": None, "text": str(error.args[0])}
+
+    def _act(self, op: str, name: str) -> None:
+        done = _DONE[op]
+        try:
+            self._acts[op](name)
         except (RuntimeError, ValueError, LookupError) as error:
-            return str(error)
-        return "Reset: its next call compiles again."
+            done = str(error.args[0]) if error.args else str(error)
+        self.send({"op": "said", "name": name, "text": done})
+        self.refresh()
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         data, metadata = super()._repr_mimebundle_(**kwargs) or ({}, {})
-        info = self._snapshot()
+        info = self._session.snapshot()
         data["text/plain"] = text.short(info, _TEXT_ROWS)
         data["text/html"] = html.table(info, _HTML_BYTES)
         return data, metadata
-
-
-def _sums(info: CacheInfo) -> dict[str, Any]:
-    return {
-        "wrappers": len(info.wrappers),
-        "compiles": info.compiles,
-        "recompiles": info.recompiles,
-        "eager": info.eager_calls,
-        "breaks": info.graph_breaks,
-        "seconds": round(info.compile_seconds, 3),
-        "calls": info.calls,
-    }
-
-
-def _rows(info: CacheInfo, start: int, budget: int | None = None) -> list[dict[str, Any]]:
-    rows = []
-    for wrapper in info.wrappers[start:]:
-        row = _row(wrapper)
-        if budget is not None:
-            budget -= len(json.dumps(row, ensure_ascii=False).encode())
-            if budget < 0:
-                break
-        rows.append(row)
-    return rows
-
-
-def _row(wrapper: WrapperInfo) -> dict[str, Any]:
-    return {
-        "name": wrapper.name,
-        "target": words.cut(wrapper.target),
-        "kind": wrapper.kind,
-        "key": words.cut(words.key(wrapper)),
-        "state": wrapper.state,
-        "entries": wrapper.used,
-        "limit": wrapper.limit,
-        "calls": wrapper.calls,
-        "hits": wrapper.hits,
-        "eager": wrapper.eager_calls,
-        "compiles": wrapper.compiles,
-        "recompiles": wrapper.recompiles,
-        "seconds": round(wrapper.compile_seconds, 3),
-        "reason": words.cut(wrapper.last_reason or ""),
-    }
-
-
-def _details(wrapper: WrapperInfo) -> dict[str, Any]:
-    facts = {"wrapper": wrapper.name, "options": wrapper.options, **wrapper.key}
-    return {
-        "facts": [
-            *([name, value] for name, value in facts.items() if value),
-            *(["no key", line] for line in words.retired(wrapper)),
-        ],
-        "breaks": wrapper.graph_breaks,
-        "entries": [
-            {
-                "id": text.entry_name(entry),
-                "frame": entry.frame,
-                "hits": entry.hits,
-                "run": entry.run_seconds,
-                "compile": entry.compile_seconds,
-                "place": words.place(entry),
-                "reason": entry.reason or "",
-            }
-            for entry in wrapper.entries
-        ],
-    }

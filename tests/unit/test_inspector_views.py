@@ -1,21 +1,16 @@
-"""HTML, text and widget state of hand-made snapshots: escaping, none, one and many, and sizes."""
+"""HTML and text of hand-made snapshots: escaping, none, one and many, and sizes."""
 
 from __future__ import annotations
 
-import json
 import re
 from html.parser import HTMLParser
 
 import pytest
 from rich.console import Console
 
-import ipy_dynwrap
-from ipy_dynwrap.events import CompileFinished, CompileStarted, Log
 from ipy_dynwrap.guard_kinds import UNKEYED
 from ipy_dynwrap.snapshot import CacheInfo, EntryInfo, WrapperInfo
 from ipy_dynwrap.views import html, text
-from ipy_dynwrap.views.feed import Feed
-from ipy_dynwrap.views.widget import Inspector
 
 EMPTY = CacheInfo((), 0, 0, 0, 0, 0.0)
 MARKUP = "<img src=x onerror='hacked()'>[red]&amp;"
@@ -57,16 +52,6 @@ def hostile():
     )
 
 
-def large(number):
-    long = "é" * 500
-    return cache(
-        *(
-            wrapper(i, name=f"{i}{long}", target=long, key={long: long}, last_reason=long, options=long)
-            for i in range(number)
-        )
-    )
-
-
 class Outline(HTMLParser):
     """Collects tags and text, and checks that what is opened is closed."""
 
@@ -88,20 +73,6 @@ class Outline(HTMLParser):
 
     def handle_data(self, data):
         self.words.append(data)
-
-
-@pytest.fixture
-def inspect():
-    """Make inspectors that are closed at the end."""
-    made = []
-
-    def make(snapshot, reset=lambda _: None, log=None):
-        made.append(Inspector(snapshot, reset, Feed(log or Log())))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.close()
 
 
 @pytest.mark.parametrize("view", [html.table, html.page])
@@ -182,103 +153,3 @@ def test_text_is_coloured_in_a_terminal():
     with console.capture() as capture:
         console.print(text.render(cache(wrapper())))
     assert "\x1b[32mcompiled" in capture.get()
-
-
-def test_a_thousand_wrappers_stay_below_200_kb(inspect):
-    inspector = inspect(lambda: large(1000))
-    saved = [inspector.get_state(), inspector._repr_mimebundle_()[0]]
-    assert len(json.dumps(saved, default=str, ensure_ascii=False).encode()) < 200_000
-    assert inspector.state["sums"]["wrappers"] == 1000
-    assert 0 < len(inspector.state["rows"]) < 1000
-
-
-def test_the_bundle_is_of_use_without_a_kernel(inspect):
-    data, _ = inspect(lambda: cache(wrapper()))._repr_mimebundle_()
-    assert data["application/vnd.jupyter.widget-view+json"]["model_id"]
-    assert "Net.forward" in data["text/plain"]
-    assert "script" not in Outline(data["text/html"]).tags
-
-
-def test_the_browser_gets_what_it_asks_for(inspect):
-    retired = {"self.step": "took more than 8 values on one object"}
-    inspector = inspect(lambda: cache(wrapper(), wrapper(1), wrapper(2, retired=retired)))
-    sent = []
-    inspector.send = sent.append
-    for message in ({"op": "rows", "from": 1}, {"op": "details", "name": "net_2"}, {"op": "details", "name": "gone"}):
-        inspector._answer(inspector, message, [])
-    rows, details, gone = sent
-    assert [row["name"] for row in rows["rows"]] == ["net_1", "net_2"]
-    assert [entry["place"] for entry in details["details"]["entries"]] == ["cell 2, line 7", "line 9"]
-    assert ["self.mode", "'a'"] in details["details"]["facts"]
-    assert ["no key", "self.step took more than 8 values on one object"] in details["details"]["facts"]
-    assert gone == {"op": "details", "name": "gone", "details": None}
-
-
-def test_the_browser_has_what_is_no_part_of_a_key(inspect):
-    unkeyed = inspect(lambda: EMPTY).unkeyed
-    assert unkeyed["title"] == text.UNKEYED_TITLE
-    assert [tuple(row) for row in unkeyed["rows"]] == list(UNKEYED)
-
-
-@pytest.mark.parametrize(
-    "message", [{}, {"op": "rows"}, {"op": "details", "name": 3}, {"op": "drop tables"}, {"op": None}]
-)
-def test_other_messages_are_left_unanswered(inspect, message):
-    inspector = inspect(lambda: cache(wrapper()))
-    sent = []
-    inspector.send = sent.append
-    inspector._answer(inspector, message, [])
-    assert sent == []
-
-
-def test_reset_reports_what_came_of_it(inspect):
-    done = []
-
-    def reset(name):
-        if name == "busy":
-            raise RuntimeError("Not now.")
-        if name == "gone":
-            raise LookupError("no wrapper is called 'gone'")
-        done.append(name)
-
-    inspector = inspect(lambda: cache(wrapper()), reset)
-    sent = []
-    inspector.send = sent.append
-    for name in ("busy", "gone", "net_0"):
-        inspector._answer(inspector, {"op": "reset", "name": name}, [])
-    assert [message["text"] for message in sent] == [
-        "Not now.",
-        "no wrapper is called 'gone'",
-        "Reset: its next call compiles again.",
-    ]
-    assert done == ["net_0"]
-
-
-def test_an_inspector_follows_the_log_until_it_is_hidden_or_closed(inspect, wait_until):
-    log, now = Log(), [EMPTY]
-    inspector = inspect(lambda: now[0], log=log)
-    now[0] = cache(wrapper())
-    log.write(CompileStarted("net_0", "Net.forward", "forward", "0/0", (), None))
-    wait_until(lambda: inspector.state["sums"]["wrappers"] == 1)
-    assert inspector.state["compiling"][0]["text"] == "compiling Net.forward (0/0)"
-    log.write(CompileFinished("net_0", "Net.forward", "forward", "0/0", (), None, 0.1, "compiled"))
-    wait_until(lambda: inspector.state["compiling"] == [])
-
-    for op in ("shown", "hidden"):
-        inspector._answer(inspector, {"op": op}, [])
-    assert log._subscribers == ()
-    inspector._answer(inspector, {"op": "shown"}, [])
-    now[0] = cache(wrapper(), wrapper(1))
-    log.write(CompileStarted("net_0", "Net.forward", "forward", "0/1", (), None))
-    wait_until(lambda: inspector.state["sums"]["wrappers"] == 2)
-    inspector.close()
-    assert log._subscribers == ()
-
-
-def test_the_package_can_be_called_wherever_it_was_imported_first():
-    from ipy_dynwrap.views import live_line
-
-    assert live_line
-    made = ipy_dynwrap.inspector()
-    assert isinstance(made, Inspector)
-    made.close()
