@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
+import ast
 import functools
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ from .cell import run
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-__all__ = ["DynWrapMagics"]
+__all__ = ["COMMANDS", "DynWrapMagics"]
 
 _COMPILE = """Run a cell, or one statement, with what it calls compiled by torch.compile.
 
@@ -32,6 +31,15 @@ the notebook that get a tensor; the cell itself runs as always.
 Defaults: %config DynWrap
 
 """
+
+COMMANDS = {
+    "why": "why [NAME]",
+    "would": "would CALL",
+    "reset": "reset [NAME]",
+    "skip": "skip NAME",
+    "export": "export FILE.html|FILE.json",
+}
+"""What `%dynwrap` takes, and how it is written."""
 
 
 @magics_class
@@ -58,15 +66,19 @@ class DynWrapMagics(Magics):
             raise CellError("%compile: there is no statement; %%compile, with two %, takes a cell")
         return run(self._shell, options, statement, names, in_place=True)
 
+    @needs_local_scope
+    @no_var_expand
     @line_magic
-    def dynwrap(self, line: str) -> Any:
+    def dynwrap(self, line: str, local_ns: Mapping[str, Any] | None = None) -> Any:
         """Show the inspector, or a part of what it knows.
 
         ::
 
           %dynwrap                             the inspector
-          %dynwrap why NAME                    why NAME was compiled again, or was not compiled
+          %dynwrap why [NAME]                  why NAME, or anything, was compiled again, or was not compiled
+          %dynwrap would CALL                  whether CALL, such as model(x), would find compiled code; it is not run
           %dynwrap reset [NAME]                forget what was compiled for NAME, or everything
+          %dynwrap skip NAME                   let NAME run eager from now on
           %dynwrap export FILE.html|FILE.json  write what the inspector shows to a file
         """
         import ipy_dynwrap
@@ -75,16 +87,34 @@ class DynWrapMagics(Magics):
         try:
             match command, rest.strip():
                 case "", _:
-                    return ipy_dynwrap.inspector()
-                case "why", name if name:
-                    return ipy_dynwrap.explain(self._named(name))
+                    return self._inspector()
+                case "why", name:
+                    return ipy_dynwrap.explain(self._named(name) if name else None)
+                case "would", call if call:
+                    return _would(call, self._shell.user_ns, local_ns)
                 case "reset", name:
                     return ipy_dynwrap.reset(self._named(name) if name else None)
+                case "skip", name if name:
+                    return ipy_dynwrap.skip(self._named(name))
                 case "export", file if file:
-                    return _export(file)
+                    return _export(str(self._shell.var_expand(file)))  # type: ignore[no-untyped-call]
         except (LookupError, ImportError) as problem:
             raise CellError(f"%dynwrap: {problem}") from None
-        raise CellError(f"%dynwrap: {line.strip()!r} is none of why NAME, reset [NAME], export FILE (see %dynwrap?)")
+        if command in COMMANDS:
+            raise CellError(f"%dynwrap {command}: something is missing: %dynwrap {COMMANDS[command]}")
+        known = ", ".join(COMMANDS.values())
+        raise CellError(f"%dynwrap: {command!r} is none of {known} (see %dynwrap?)")
+
+    def _inspector(self) -> Any:
+        import ipy_dynwrap
+
+        if getattr(self._shell, "kernel", None) is not None:
+            return ipy_dynwrap.inspector()
+        # A terminal shows no widget.
+        from .views import picture, text
+
+        text.show(text.render(picture.taken()))
+        return None
 
     def _named(self, name: str) -> Any:
         """Return what `name`, which may have dots, stands for in the notebook; the cache may know other names."""
@@ -98,26 +128,38 @@ class DynWrapMagics(Magics):
 DynWrapMagics.compile.__doc__ = _COMPILE + arguments.parser().format_help()
 
 
+def _would(call: str, names: dict[str, Any], local_names: Mapping[str, Any] | None) -> Any:
+    """Ask what `call` would find. What it calls and passes is evaluated, the call itself is not."""
+    import ipy_dynwrap
+
+    try:
+        node = ast.parse(call, mode="eval").body
+    except (SyntaxError, ValueError):  # the latter for a null byte
+        node = None
+    if not isinstance(node, ast.Call):
+        raise CellError(f"%dynwrap would: this is no call, such as model(x): {call}")
+    asked = ast.Call(ast.Name("_dynwrap_asked", ast.Load()), [node.func, *node.args], node.keywords)
+    code = compile(
+        ast.fix_missing_locations(ast.Expression(ast.copy_location(asked, node))), "<%dynwrap would>", "eval"
+    )
+    try:
+        scope = {**names, **(local_names or {}), "_dynwrap_asked": lambda *args, **kwargs: (args, kwargs)}
+        (target, *args), kwargs = eval(code, scope)  # noqa: S307 - the user's own code
+    except Exception as problem:  # noqa: BLE001 - whatever the user's names and calls raise
+        raise CellError(f"%dynwrap would: {type(problem).__name__}: {problem}") from None
+    return ipy_dynwrap.would_hit(target, *args, **kwargs)
+
+
 def _export(file: str) -> None:
-    from . import cache_info
+    from . import export
 
     path = Path(file).expanduser()
-    if path.suffix == ".json":
-        text = json.dumps(cache_info(), default=_plain, indent=2)
-    elif path.suffix == ".html":
-        from .views import html
-
-        text = html.page(cache_info())
-    else:
+    form = path.suffix.removeprefix(".")
+    if form not in export.FORMATS:
         raise CellError(f"%dynwrap export: the name of the file ends in .html or .json, not as in {file!r}")
+    content = export.content(form)
     try:
-        path.write_text(text, encoding="utf-8")
+        path.write_text(content, encoding="utf-8")
     except OSError as problem:
         raise CellError(f"%dynwrap export: {problem}") from None
     print(f"wrote {path}")  # noqa: T201 - the answer to a magic
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return dict(value)
-    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}

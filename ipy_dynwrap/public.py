@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import Any
 
 from . import cell_runs, engine, recording, state
@@ -55,12 +56,13 @@ def reset(target: Any = None) -> None:
     target
         A callable, compiled or not; a class, for its instances; or its name, as `cache_info` or the user's code has it
         (``"Net"``, ``"loss_fn"``);
-        None for everything, counts and records included.
+        None for everything, counts and records included. For a callable that was never called compiled, there is
+        nothing to do.
 
     Raises
     ------
     LookupError
-        If nothing of that name, or no wrapper for that callable, is known.
+        If nothing of that name is known, or it is no callable.
     """
     if target is None:
         state.cache.clear()
@@ -68,16 +70,16 @@ def reset(target: Any = None) -> None:
         state.log.clear()
         cell_runs.reset()
     else:
-        state.cache.reset(_wrappers(target))
+        state.cache.reset(_wrappers(target)[0])
 
 
-def explain(target: Any) -> Explanation:
+def explain(target: Any = None) -> Explanation:
     """Say why something compiled, compiled again, or ran eager.
 
     Parameters
     ----------
     target
-        As in `reset`, but not None.
+        As in `reset`; None for everything.
 
     Returns
     -------
@@ -89,8 +91,13 @@ def explain(target: Any) -> Explanation:
     LookupError
         If nothing of that name, or no wrapper for that callable, is known.
     """
-    names = {wrapper.name for wrapper in _wrappers(target)}
     info = cache_info()
+    if target is None:
+        return Explanation(info.wrappers, state.log.since())
+    found, name = _wrappers(target)
+    if not found:
+        raise LookupError(f"{name} has not been called compiled: under %%compile, in a region, or through compile()")
+    names = {wrapper.name for wrapper in found}
     return Explanation(
         wrappers=tuple(each for each in info.wrappers if each.name in names),
         events=tuple(each for each in state.log.since() if each.wrapper in names),
@@ -109,22 +116,24 @@ def timeline() -> tuple[CellRun, ...]:
     return cell_runs.recorded()
 
 
-def _wrappers(target: Any) -> list[Wrapper]:
+def _wrappers(target: Any) -> tuple[list[Wrapper], str]:
+    """Return the wrappers of `target`, maybe none, and what it is called."""
     if isinstance(target, str):
         found = [each for each in state.cache if _is_called(each, target)]
         known = sorted({each.target for each in state.cache})
         if not found:
             raise LookupError(f"no wrapper is called {target!r}; known: {', '.join(known) or 'none yet'}")
-        return found
+        return found, target
+    if not callable(target):
+        what = reprlib.repr(target)
+        raise LookupError(f"nothing is compiled for {what}, which is no callable")  # noqa: TRY004 - as for a name
     anchor: object = target
     if isinstance(target, type):  # for its instances
         name = target.__qualname__
     else:
         kin = kin_of(original(target))
         anchor, name = kin.anchor, kin.name
-    if not (found := state.cache.of(anchor)):
-        raise LookupError(f"{name} has not been called compiled")
-    return found
+    return state.cache.of(anchor), name
 
 
 def _is_called(wrapper: Wrapper, name: str) -> bool:

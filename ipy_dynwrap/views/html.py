@@ -11,43 +11,47 @@ from typing import TYPE_CHECKING
 
 from ipy_dynwrap.guard_kinds import UNKEYED
 
-from . import text, words
+from . import html_entry, html_lists, text, words
+from .html_parts import GREY, LEFT, RIGHT, TABLE, cells, escaped, faint, fold, grid, head
+from .picture import Picture
 
 if TYPE_CHECKING:
-    from ipy_dynwrap.snapshot import CacheInfo, EntryInfo, WrapperInfo
+    from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["page", "table"]
+    from ipy_dynwrap.snapshot import CacheInfo, EntryDetails, EntryInfo, WrapperInfo
 
-_GREY = "rgba(128, 128, 128, 0.35)"
-# nbconvert's own style fixes the widths of columns, and they overlap then.
-_TABLE = "border-collapse: collapse; font-size: 0.92em; table-layout: auto; width: 100%"
-_LEFT = f"text-align: left; vertical-align: top; padding: 4px 10px 4px 0; border-bottom: 1px solid {_GREY}"
-_RIGHT = _LEFT.replace("left", "right", 1) + "; white-space: nowrap"
+__all__ = ["page", "report", "table"]
+
 # The details belong to the row above them.
-_JOINED = f"border-bottom: 1px solid {_GREY}; text-align: left; padding: 0 0 6px 1.2em"
+_JOINED = f"border-bottom: 1px solid {GREY}; text-align: left; padding: 0 0 6px 1.2em"
+_MEMBER = "padding-left: 1.2em"
 _STATE_COLOURS = {"compiled": "#2e9e5b", "at limit": "#d64545", "eager": "#c98a1b", "skipped": "#c98a1b"}
+# Browsers take long over pages that are larger; a JSON file has everything.
+_DETAILS_BYTES = 10_000_000
+# Of a picture in a notebook, and of one in a page of its own.
+_FEW, _MANY = 20, 1_000
 
 _HEADS = (
-    ("target", _LEFT),
-    ("state", _LEFT),
-    ("entries", _RIGHT),
-    ("calls", _RIGHT),
-    ("hits", _RIGHT),
-    ("eager", _RIGHT),
-    ("compiles", _RIGHT),
-    ("again", _RIGHT),
-    ("compile time", _RIGHT),
-    ("last reason", _LEFT),
+    ("target", LEFT),
+    ("state", LEFT),
+    ("entries", RIGHT),
+    ("calls", RIGHT),
+    ("hits", RIGHT),
+    ("eager", RIGHT),
+    ("compiles", RIGHT),
+    ("again", RIGHT),
+    ("compile time", RIGHT),
+    ("last reason", LEFT),
 )
 _ENTRY_HEADS = (
-    ("entry", _LEFT),
-    ("hits", _RIGHT),
-    ("run time", _RIGHT),
-    ("compile time", _RIGHT),
-    ("asked for in", _LEFT),
-    ("reason", _LEFT),
+    ("entry", LEFT),
+    ("runs", RIGHT),
+    ("run time", RIGHT),
+    ("compile time", RIGHT),
+    ("asked for in", LEFT),
+    ("reason", LEFT),
 )
-_UNKEYED_HEADS = (("what guards look at", _LEFT), ("why it is no key", _LEFT))
+_UNKEYED_HEADS = (("what guards look at", LEFT), ("why it is no key", LEFT))
 
 
 def table(info: CacheInfo, size: int | None = None) -> str:
@@ -63,71 +67,93 @@ def table(info: CacheInfo, size: int | None = None) -> str:
     Returns
     -------
     str
-        The sums, a table of the wrappers whose entries unfold, and what is no part of a key. Everything that comes from
-        the user is escaped.
+        The sums, a table of the wrappers by families, whose entries unfold, and what is no part of a key. Everything
+        that comes from the user is escaped.
     """
+    return report(Picture(info), size)
+
+
+def report(picture: Picture, size: int | None = None) -> str:
+    """Return all of `picture` as an HTML fragment: as `table`, with the recompilations and the timeline."""
+    info, many = picture.cache, _MANY if size is None else _FEW
     if not info.wrappers:
-        return f"<p>{escape(text.EMPTY)}</p>"
+        return f"<p>{escape(text.EMPTY)}</p>{html_lists.timeline(picture.runs, many)}"
     rows: list[str] = []
-    for wrapper in info.wrappers:
-        row = _wrapper(wrapper)
+    shown = 0
+    room = _Room(_DETAILS_BYTES)
+    for row, wrappers in _rows(info, picture.details, room):
         if size is not None:
             size -= len(row.encode())
             if size < 0:
                 break
         rows.append(row)
-    more = len(info.wrappers) - len(rows)
+        shown += wrappers
+    more = len(info.wrappers) - shown
     return "".join(
         [
             f'<p style="margin: 0 0 6px">{escape(words.sums(info))}</p>',
-            f'<div style="overflow-x: auto"><table style="{_TABLE}">{_head(_HEADS)}<tbody>',
+            f'<div style="overflow-x: auto"><table style="{TABLE}">{head(_HEADS)}<tbody>',
             *rows,
             "</tbody></table></div>",
             f"<p>and {words.count(more, 'more wrapper')}</p>" if more else "",
+            html_lists.why(picture.recompilations, info.wrappers, many),
+            html_lists.timeline(picture.runs, many),
             _unkeyed(),
         ]
     )
 
 
-def _unkeyed() -> str:
-    rows = "".join(
-        f'<tr><td style="{_LEFT}">{escape(what)}</td><td style="{_LEFT}">{escape(why)}</td></tr>'
-        for what, why in UNKEYED
-    )
-    return _fold(text.UNKEYED_TITLE, f'<table style="{_TABLE}">{_head(_UNKEYED_HEADS)}<tbody>{rows}</tbody></table>')
+class _Room:
+    """What is left of a number of bytes."""
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+
+    def fits(self, content: str) -> bool:
+        """Tell whether `content` fits, and take its room if it does."""
+        self._left -= len(content)
+        return self._left >= 0
 
 
-def _fold(title: str, content: str) -> str:
-    return f'<details><summary style="opacity: 0.65; cursor: pointer">{escape(title)}</summary>{content}</details>'
+def _rows(info: CacheInfo, details: Mapping[int, EntryDetails], room: _Room) -> Iterator[tuple[str, int]]:
+    """Yield the rows of the table, and how many wrappers each shows."""
+    for title, wrappers in words.families(info.wrappers):
+        if len(wrappers) == 1:
+            yield _wrapper(wrappers[0], _title(title, wrappers[0]), details, room), 1
+            continue
+        yield _family(title, wrappers), 0
+        for wrapper in wrappers:
+            name = f"<code>{escaped(words.member(wrapper))}</code>"
+            yield _wrapper(wrapper, f'<div style="{_MEMBER}">{name}</div>', details, room), 1
 
 
-def page(info: CacheInfo, title: str = "ipy_dynwrap: compiled code of this session") -> str:
-    """Return `info` as a complete HTML page that needs nothing else."""
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width">\n<meta name="color-scheme" content="light dark">\n'
-        f"<title>{escape(title)}</title>\n"
-        "<style>body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 1200px; padding: 0 1em }"
-        "</style>\n</head>\n<body>\n"
-        f'<h1 style="font-size: 1.3em">{escape(title)}</h1>\n{table(info)}\n</body>\n</html>\n'
-    )
+def _title(title: str, wrapper: WrapperInfo) -> str:
+    key = f'<br><code style="opacity: 0.8">{escaped(words.key(wrapper))}</code>' if wrapper.key else ""
+    return f"<b>{escaped(title)}</b> {faint(escaped(wrapper.kind))}{key}"
 
 
-def _head(heads: tuple[tuple[str, str], ...]) -> str:
-    cells = "".join(f'<th scope="col" style="{style}; white-space: nowrap">{title}</th>' for title, style in heads)
-    return f"<thead><tr>{cells}</tr></thead>"
+def _family(title: str, wrappers: Sequence[WrapperInfo]) -> str:
+    fields = dict.fromkeys(field for wrapper in wrappers for field in wrapper.key)
+    apart = f", told apart by {', '.join(fields)}" if fields else ""
+    about = escaped(f"{wrappers[0].kind}, {words.count(len(wrappers), 'wrapper')}{apart}")
+    sums = [sum(getattr(each, name) for each in wrappers) for name in ("calls", "hits", "eager_calls", "compiles")]
+    values = [
+        f"<b>{escaped(title)}</b> {faint(about)}",
+        "",
+        "",
+        *(f"{number:,}" for number in sums),
+        f"{sum(each.recompiles for each in wrappers):,}",
+        words.duration(sum(each.compile_seconds for each in wrappers)),
+        "",
+    ]
+    return f"<tr>{cells(values, _HEADS)}</tr>".replace(f"; border-bottom: 1px solid {GREY}", "")
 
 
-def _cells(values: list[str], heads: tuple[tuple[str, str], ...]) -> str:
-    return "".join(f'<td style="{style}">{value}</td>' for value, (_, style) in zip(values, heads, strict=True))
-
-
-def _wrapper(wrapper: WrapperInfo) -> str:
+def _wrapper(wrapper: WrapperInfo, title: str, details: Mapping[int, EntryDetails], room: _Room) -> str:
     colour = _STATE_COLOURS.get(wrapper.state, "inherit")
     values = [
-        f'<b>{_text(wrapper.target)}</b> <span style="opacity: 0.65">{_text(wrapper.kind)}</span>'
-        + (f'<br><code style="opacity: 0.8">{_text(words.key(wrapper))}</code>' if wrapper.key else ""),
-        f'<span style="color: {colour}; white-space: nowrap">● {_text(wrapper.state)}</span>',
+        title,
+        f'<span style="color: {colour}; white-space: nowrap">● {escaped(wrapper.state)}</span>',
         f"{wrapper.used} of {wrapper.limit}",
         f"{wrapper.calls:,}",
         words.hits(wrapper),
@@ -135,37 +161,53 @@ def _wrapper(wrapper: WrapperInfo) -> str:
         f"{wrapper.compiles:,}",
         f"{wrapper.recompiles:,}",
         words.duration(wrapper.compile_seconds),
-        _text(wrapper.last_reason or ""),
+        escaped(wrapper.last_reason or ""),
     ]
-    row = f"<tr>{_cells(values, _HEADS)}</tr>".replace(f"; border-bottom: 1px solid {_GREY}", "")
-    return f'{row}<tr><td colspan="{len(_HEADS)}" style="{_JOINED}">{_details(wrapper)}</td></tr>'
+    row = f"<tr>{cells(values, _HEADS)}</tr>".replace(f"; border-bottom: 1px solid {GREY}", "")
+    return f'{row}<tr><td colspan="{len(_HEADS)}" style="{_JOINED}">{_inside(wrapper, details, room)}</td></tr>'
 
 
-def _details(wrapper: WrapperInfo) -> str:
+def _inside(wrapper: WrapperInfo, details: Mapping[int, EntryDetails], room: _Room) -> str:
     facts = [("wrapper", wrapper.name), ("options", wrapper.options), *wrapper.key.items()]
     facts += [("no key", line) for line in words.retired(wrapper)]
+    counts = {"graph breaks": wrapper.graph_breaks, "failed calls": wrapper.failed_calls}
+    counts["calls from compiled code"] = wrapper.inner_calls
+    facts += [(name, f"{number:,}") for name, number in counts.items() if number]
     lines = "".join(
-        f"<div><span style='opacity: 0.65'>{_text(name)}</span> <code>{_text(value)}</code></div>"
-        for name, value in facts
-        if value
+        f"<div>{faint(escaped(name))} <code>{escaped(value)}</code></div>" for name, value in facts if value
     )
     if wrapper.entries:
-        rows = "".join(f"<tr>{_cells(_entry(entry), _ENTRY_HEADS)}</tr>" for entry in wrapper.entries)
-        lines += f'<table style="{_TABLE}; margin-top: 4px">{_head(_ENTRY_HEADS)}<tbody>{rows}</tbody></table>'
-    label = words.count(len(wrapper.entries), "entry")
-    return _fold(label, lines)
+        lines += grid(_ENTRY_HEADS, map(_entry, wrapper.entries))
+    for entry in wrapper.entries:
+        if (found := details.get(entry.number)) is not None:
+            title = f"Inside of {text.entry_name(entry)}, {words.frame(entry.frame, wrapper.target)}"
+            drawn = html_entry.details(found, words.printable(title))
+            lines += drawn if room.fits(drawn) else f"<div>{escaped(title)}: too large for this page</div>"
+    return fold(words.count(len(wrapper.entries), "entry"), lines)
 
 
 def _entry(entry: EntryInfo) -> list[str]:
     return [
-        _text(text.entry_name(entry)),
+        escaped(text.entry_name(entry)),
         f"{entry.hits:,}",
         words.duration(entry.run_seconds),
         words.duration(entry.compile_seconds),
-        _text(words.place(entry)),
-        _text(entry.reason or "first compilation"),
+        escaped(words.place(entry)),
+        escaped(entry.reason or "first compilation"),
     ]
 
 
-def _text(value: str) -> str:
-    return escape(words.arrow(words.cut(words.printable(value))))
+def _unkeyed() -> str:
+    return fold(text.UNKEYED_TITLE, grid(_UNKEYED_HEADS, ((escape(what), escape(why)) for what, why in UNKEYED)))
+
+
+def page(picture: Picture, title: str = "ipy_dynwrap: compiled code of this session") -> str:
+    """Return `picture` as a complete HTML page that needs nothing else."""
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width">\n<meta name="color-scheme" content="light dark">\n'
+        f"<title>{escape(title)}</title>\n"
+        "<style>body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 1200px; padding: 0 1em }"
+        "</style>\n</head>\n<body>\n"
+        f'<h1 style="font-size: 1.3em">{escape(title)}</h1>\n{report(picture)}\n</body>\n</html>\n'
+    )

@@ -17,17 +17,34 @@ from ipy_dynwrap.guard_kinds import UNKEYED
 from . import words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from ipy_dynwrap.snapshot import CacheInfo, EntryInfo, WrapperInfo
+    from ipy_dynwrap.explanation import Recompilation
+    from ipy_dynwrap.snapshot import CacheInfo, CellRun, EntryInfo, WrapperInfo
 
-__all__ = ["EMPTY", "UNKEYED_TITLE", "entries", "entry_name", "plain", "render", "short", "table"]
+    from .picture import Picture
+
+__all__ = [
+    "EMPTY",
+    "UNKEYED_TITLE",
+    "entries",
+    "entry_name",
+    "plain",
+    "render",
+    "short",
+    "show",
+    "table",
+    "timeline",
+    "why",
+]
 
 UNKEYED_TITLE = "Not part of a key"
 EMPTY = "Nothing has been compiled yet. Put %%compile at the top of a cell, and run it."
 
 # A row that takes many lines hides the others.
 _CELL_LENGTH = 150
+# Of the timeline; a terminal scrolls.
+_RUNS = 30
 # All columns need about this many characters.
 _WIDE = 110
 
@@ -47,13 +64,26 @@ def table(info: CacheInfo, limit: int | None = None, compact: bool = False) -> T
         Only the columns that fit 80 characters.
     """
     result = Table(box=None, header_style="bold", pad_edge=False)
+    left = len(info.wrappers) if limit is None else limit
     shown = [column for column in _COLUMNS if column.compact or not compact]
     for column in shown:
         # Names and reasons may wrap; figures that wrap cannot be read.
         result.add_column(column.title, justify=column.justify, no_wrap=not column.wraps, overflow="fold")
-    for wrapper in info.wrappers[:limit]:
-        result.add_row(*(column.cell(wrapper) for column in shown))
+    for title, wrappers in words.families(info.wrappers):
+        if left <= 0:
+            break
+        if len(wrappers) > 1:
+            result.add_row(Text(words.cut(title, _CELL_LENGTH)))
+        for wrapper in wrappers[:left]:
+            # A wrapper that is alone in its family has the family's name.
+            name = f"  {words.member(wrapper)}" if len(wrappers) > 1 else _alone(title, wrapper)
+            result.add_row(*(column.cell(wrapper, name) for column in shown))
+        left -= len(wrappers)
     return result
+
+
+def _alone(title: str, wrapper: WrapperInfo) -> str:
+    return f"{title} [{words.key(wrapper)}]" if wrapper.key else title
 
 
 class _Column(NamedTuple):
@@ -63,10 +93,11 @@ class _Column(NamedTuple):
     compact: bool = True
     wraps: bool = False
 
-    def cell(self, wrapper: WrapperInfo) -> Text:
+    def cell(self, wrapper: WrapperInfo, name: str) -> Text:
         # `Text`, not `str`: rich reads markup in strings, and these are the user's.
         style = _STATE_STYLES.get(wrapper.state, "") if self.title == "state" else ""
-        return Text(words.cut(words.printable(self.value(wrapper)), _CELL_LENGTH), style)
+        value = name if self.title == "target" else self.value(wrapper)
+        return Text(words.cut(words.printable(value), _CELL_LENGTH), style)
 
 
 _COLUMNS = (
@@ -97,8 +128,8 @@ class _FittingTable:
 def entries(wrapper: WrapperInfo) -> Table:
     """Return the entries of `wrapper` as a table."""
     result = Table(box=None, header_style="dim bold", pad_edge=False)
-    for title in ("entry", "hits", "run time", "compile time", "asked for in", "reason"):
-        numeric = title in {"hits", "run time", "compile time"}
+    for title in ("entry", "runs", "run time", "compile time", "asked for in", "reason"):
+        numeric = title in {"runs", "run time", "compile time"}
         result.add_column(title, justify="right" if numeric else "left", overflow="fold")
     for entry in wrapper.entries:
         result.add_row(
@@ -117,8 +148,43 @@ def entry_name(entry: EntryInfo) -> str:
     return entry.compile_id if entry.graph else f"{entry.compile_id} (no graph)"
 
 
-def render(info: CacheInfo) -> RenderableType:
-    """Return all that `info` holds: the sums, and each wrapper with its key fields and entries; and what is no key."""
+def why(found: Sequence[Recompilation], wrappers: Sequence[WrapperInfo]) -> Table:
+    """Return the recompilations as a table, the newest first; what is alike in all but time has one row."""
+    labels = {wrapper.name: words.label(wrapper) for wrapper in wrappers}
+    alike: dict[tuple[str, str, str], Recompilation] = {}
+    for each in reversed(found):
+        alike.setdefault((str(each.place or ""), each.wrapper, each.reason), each)
+    result = Table(box=None, header_style="dim bold", pad_edge=False)
+    for title in ("where", "what", "why, and what one can do"):
+        result.add_column(title, overflow="fold")
+    for (place, name, reason), each in alike.items():
+        said = Text(words.cut(words.printable(reason)))
+        if each.advice:
+            said.append(f"\n{words.printable(each.advice)}", "italic")
+        label = labels.get(name, words.printable(each.target))
+        result.add_row(Text(words.printable(place)), Text(words.cut(label, _CELL_LENGTH)), said)
+    return result
+
+
+def timeline(runs: Sequence[CellRun]) -> Table:
+    """Return the runs as a table, the newest first."""
+    result = Table(box=None, header_style="dim bold", pad_edge=False)
+    for title in ("cell", "took", "compiling", "compiled code", "what happened"):
+        result.add_column(title, justify="left" if title in {"cell", "what happened"} else "right", overflow="fold")
+    for run in reversed(runs):
+        result.add_row(
+            Text("script" if run.cell is None else f"In [{run.cell}]"),
+            Text(words.duration(run.seconds)),
+            Text(words.duration(run.compile_seconds) if run.compile_seconds else ""),
+            Text(words.duration(run.run_seconds) if run.run_seconds else ""),
+            Text(words.cut(words.run(run), _CELL_LENGTH), "red" if run.failed else ""),
+        )
+    return result
+
+
+def render(picture: Picture) -> RenderableType:
+    """Return all of `picture`: the sums, the wrappers with their keys and entries, the reasons, the last cells."""
+    info = picture.cache
     if not info.wrappers:
         return Text(EMPTY)
     parts: list[RenderableType] = [Text(words.sums(info), "bold"), Text(), _FittingTable(info)]
@@ -135,7 +201,12 @@ def render(info: CacheInfo) -> RenderableType:
             parts.append(Padding(Text(f"no key: {words.printable(line)}"), (0, 0, 0, 2)))
         if wrapper.entries:
             parts.append(Padding(entries(wrapper), (0, 0, 0, 2)))
-    return Group(*parts, Text(), Text(UNKEYED_TITLE, "bold"), Padding(_unkeyed(), (0, 0, 0, 2)))
+    lists = [("Why it compiled again", why(picture.recompilations, info.wrappers))] if picture.recompilations else []
+    if picture.runs:
+        lists.append(("Timeline", timeline(picture.runs[-_RUNS:])))
+    for heading, content in (*lists, (UNKEYED_TITLE, _unkeyed())):
+        parts += [Text(), Text(heading, "bold"), Padding(content, (0, 0, 0, 2))]
+    return Group(*parts)
 
 
 def _unkeyed() -> Table:
@@ -154,6 +225,11 @@ def plain(renderable: RenderableType, width: int | None = None) -> str:
     console = Console(file=out, width=width, color_system=None, force_terminal=False, force_jupyter=False)
     console.print(renderable)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
+def show(renderable: RenderableType) -> None:
+    """Print `renderable` in a terminal, in its colours."""
+    Console().print(renderable)
 
 
 def short(info: CacheInfo, limit: int = 50) -> str:

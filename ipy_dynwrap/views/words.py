@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ipy_dynwrap.events import CompileStarted
-    from ipy_dynwrap.snapshot import CacheInfo, EntryInfo, Report, WrapperInfo
+    from ipy_dynwrap.snapshot import CacheInfo, CellRun, EntryInfo, Report, WrapperInfo
 
 __all__ = [
     "arrow",
@@ -27,6 +27,7 @@ __all__ = [
     "place",
     "printable",
     "retired",
+    "run",
     "summary",
     "sums",
 ]
@@ -151,6 +152,22 @@ def sums(info: CacheInfo) -> str:
     if info.graph_breaks:
         parts.append(count(info.graph_breaks, "graph break"))
     return " · ".join(parts)
+
+
+def run(run: CellRun) -> str:
+    """Return what happened in a cell, beside what it took."""
+    parts = []
+    if run.compiles:
+        again = f" ({run.recompiles:,} again)" if run.recompiles else ""
+        parts.append(f"compiled {count(run.compiles, 'graph')}{again}: {', '.join(run.compiled)}")
+    if run.calls:
+        eager = f", {run.eager_calls:,} eager" if run.eager_calls else ""
+        parts.append(f"{count(run.calls, 'call')}, {count(run.hits, 'hit')}{eager}")
+    if run.graph_breaks:
+        parts.append(count(run.graph_breaks, "graph break"))
+    if run.failed:
+        parts.append("ended with an exception")
+    return printable(" · ".join(parts))
 
 
 def summary(report: Report) -> str:

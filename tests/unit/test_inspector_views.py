@@ -11,6 +11,7 @@ from rich.console import Console
 from ipy_dynwrap.guard_kinds import UNKEYED
 from ipy_dynwrap.snapshot import CacheInfo, EntryInfo, WrapperInfo
 from ipy_dynwrap.views import html, text
+from ipy_dynwrap.views.picture import Picture
 
 EMPTY = CacheInfo((), 0, 0, 0, 0, 0.0)
 MARKUP = "<img src=x onerror='hacked()'>[red]&amp;"
@@ -75,7 +76,7 @@ class Outline(HTMLParser):
         self.words.append(data)
 
 
-@pytest.mark.parametrize("view", [html.table, html.page])
+@pytest.mark.parametrize("view", [html.table, lambda info: html.page(Picture(info))])
 def test_html_escapes_everything_of_the_users(view):
     outline = Outline(view(hostile()))
     assert "img" not in outline.tags
@@ -96,7 +97,7 @@ def test_html_says_what_the_cache_holds():
 
 def test_html_of_an_empty_cache_says_what_to_do():
     assert "%%compile" in html.table(EMPTY)
-    assert "<table" not in html.page(EMPTY)
+    assert "<table" not in html.page(Picture(EMPTY))
 
 
 def test_html_limits_its_rows_and_says_so():
@@ -106,7 +107,7 @@ def test_html_limits_its_rows_and_says_so():
     assert f"and {30 - shown} more wrappers" in outline.words
 
 
-@pytest.mark.parametrize("view", [html.table, lambda info: text.plain(text.render(info), width=400)])
+@pytest.mark.parametrize("view", [html.table, lambda info: text.plain(text.render(Picture(info)), width=400)])
 def test_what_is_no_part_of_a_key_is_shown_with_its_reason(view):
     retired = wrapper(retired={f"self.step{MARKUP}": "took more than 8 values on one object"})
     shown = view(cache(retired, wrapper(1)))
@@ -118,13 +119,13 @@ def test_what_is_no_part_of_a_key_is_shown_with_its_reason(view):
 
 
 def test_a_page_is_complete_and_needs_nothing_else():
-    page = html.page(cache(wrapper()))
+    page = html.page(Picture(cache(wrapper())))
     assert page.startswith("<!DOCTYPE html>")
     assert re.findall(r"(?:src|href|url)\s*[=(]", page) == []
 
 
 def test_text_shows_markup_as_it_is():
-    shown = text.plain(text.render(hostile()), width=1000)
+    shown = text.plain(text.render(Picture(hostile())), width=1000)
     assert "[red]" in shown
     # As in HTML, and the name once more, in the title of its entries.
     assert shown.count("<img") == 11
@@ -133,7 +134,7 @@ def test_text_shows_markup_as_it_is():
 
 def test_text_of_none_one_and_many():
     assert text.short(EMPTY) == text.EMPTY
-    assert text.plain(text.render(EMPTY)) == text.EMPTY
+    assert text.plain(text.render(Picture(EMPTY))) == text.EMPTY
     assert "Net.forward [self.mode = 'a']" in text.short(cache(wrapper()))
     many = text.short(cache(*map(wrapper, range(60))), limit=50)
     assert many.count("Net.forward") == 50
@@ -142,7 +143,7 @@ def test_text_of_none_one_and_many():
 
 @pytest.mark.parametrize("width", [80, 200])
 def test_text_fits_the_terminal(width):
-    shown = text.plain(text.render(cache(wrapper(), wrapper(1, kind="function", state="at limit"))), width)
+    shown = text.plain(text.render(Picture(cache(wrapper(), wrapper(1, kind="function", state="at limit")))), width)
     assert max(map(len, shown.splitlines())) <= width
     for word in ("Net.forward", "at limit", "2 of 8", "2.0 s"):
         assert word in shown
@@ -151,5 +152,5 @@ def test_text_fits_the_terminal(width):
 def test_text_is_coloured_in_a_terminal():
     console = Console(force_terminal=True, color_system="standard", width=200)
     with console.capture() as capture:
-        console.print(text.render(cache(wrapper())))
+        console.print(text.render(Picture(cache(wrapper()))))
     assert "\x1b[32mcompiled" in capture.get()

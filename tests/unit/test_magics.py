@@ -11,9 +11,11 @@ from IPython.core.interactiveshell import InteractiveShell
 
 import ipy_dynwrap
 from ipy_dynwrap import arguments, config
+from ipy_dynwrap import magics as magics_module
 from ipy_dynwrap.arguments import CellError
 from ipy_dynwrap.magics import DynWrapMagics
 from ipy_dynwrap.snapshot import CacheInfo, EntryInfo, WrapperInfo
+from ipy_dynwrap.views import picture
 
 
 def parse(line):
@@ -96,15 +98,17 @@ def test_settings_are_the_registered_ones_else_the_configured_ones():
 
 @pytest.fixture
 def magics():
-    shell = SimpleNamespace(user_ns={"net": SimpleNamespace(layer="the layer")}, configurables=[])
+    names = {"net": SimpleNamespace(layer="the layer"), "double": lambda x, y=0: 2 * x + y, "ran": []}
+    shell = SimpleNamespace(user_ns=names, configurables=[], kernel=object(), var_expand=str)
     return DynWrapMagics(shell)
 
 
 @pytest.fixture
 def called(monkeypatch):
     calls = []
-    for name in ("inspector", "explain", "reset"):
-        monkeypatch.setattr(ipy_dynwrap, name, lambda *args, name=name: calls.append((name, *args)))
+    for name in ("inspector", "explain", "reset", "skip"):
+        monkeypatch.setattr(ipy_dynwrap, name, lambda *args, name=name: calls.append((name, *args)), raising=False)
+    monkeypatch.setattr(ipy_dynwrap, "would_hit", lambda *args, **kwargs: calls.append((args, kwargs)), raising=False)
     return calls
 
 
@@ -114,6 +118,8 @@ def called(monkeypatch):
         ("", ("inspector",)),
         ("why net.layer", ("explain", "the layer")),
         ("why  Net.forward ", ("explain", "Net.forward")),
+        ("why", ("explain", None)),
+        ("skip net.layer", ("skip", "the layer")),
         ("reset", ("reset", None)),
         ("reset net.layer", ("reset", "the layer")),
         ("reset net.nothing", ("reset", "net.nothing")),
@@ -124,11 +130,70 @@ def test_dynwrap(magics, called, line, call):
     assert called == [call]
 
 
-@pytest.mark.parametrize("line", ["what", "why", "export", "Why net"])
+@pytest.mark.parametrize("line", ["what", "Why net"])
 def test_dynwrap_says_what_it_knows(magics, called, line):
-    with pytest.raises(CellError, match=r"why NAME, reset"):
+    with pytest.raises(CellError, match=rf"'{line.split()[0]}' is none of why \[NAME\], would CALL, reset \[NAME\], "):
         magics.dynwrap(line)
     assert called == []
+
+
+@pytest.mark.parametrize(
+    ("line", "form"), [("export", "export FILE.html|FILE.json"), ("would", "would CALL"), ("skip ", "skip NAME")]
+)
+def test_dynwrap_says_what_is_missing(magics, called, line, form):
+    with pytest.raises(CellError) as caught:
+        magics.dynwrap(line)
+    assert str(caught.value) == f"%dynwrap {line.strip()}: something is missing: %dynwrap {form}"
+    assert called == []
+
+
+def test_the_help_of_dynwrap_names_each_command():
+    for form in magics_module.COMMANDS.values():
+        assert f"%dynwrap {form} " in DynWrapMagics.dynwrap.__doc__
+
+
+@pytest.mark.parametrize(
+    ("line", "args", "kwargs"),
+    [
+        ("double(2)", (2,), {}),
+        ("double(*[1], **{'y': 2})", (1,), {"y": 2}),
+        ("double(y=local + 1, x=ran)", (), {"y": 4, "x": []}),
+    ],
+)
+def test_would_evaluates_what_is_called_and_passed_and_no_more(magics, called, line, args, kwargs):
+    names = magics._shell.user_ns
+    magics.dynwrap(f"would {line}", local_ns={"local": 3})
+    assert called == [((names["double"], *args), kwargs)]
+    magics.dynwrap("would ran.append(double(1))")
+    assert called[1] == ((names["ran"].append, 2), {})
+    assert names["ran"] == []
+    assert "_dynwrap_asked" not in names
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("double", "this is no call, such as model(x): double"),
+        ("double(1", "this is no call, such as model(x): double(1"),
+        ("double(1); double(2)", "this is no call"),
+        ("double(1) + 1", "this is no call"),
+        ("double(\0)", "this is no call"),
+        ("nothing(1)", "NameError: name 'nothing' is not defined"),
+        ("double(1 / 0)", "ZeroDivisionError: division by zero"),
+    ],
+)
+def test_would_of_what_cannot_be_evaluated_is_one_sentence(magics, called, line, said):
+    with pytest.raises(CellError) as caught:
+        magics.dynwrap(f"would {line}")
+    assert str(caught.value).startswith(f"%dynwrap would: {said}")
+    assert called == []
+
+
+def test_a_terminal_gets_text_in_the_place_of_a_widget(magics, monkeypatch, capsys):
+    del magics._shell.kernel
+    monkeypatch.setattr(picture, "taken", lambda: picture.Picture(CacheInfo((), 0, 0, 0, 0, 0.0)))
+    assert magics.dynwrap("") is None
+    assert capsys.readouterr().out.startswith("Nothing has been compiled yet.")
 
 
 def test_dynwrap_of_an_unknown_name_is_one_sentence(magics, monkeypatch):
@@ -145,12 +210,14 @@ def info(monkeypatch):
     entry = EntryInfo("0/0", 3, 0.5, None, 2, 1)
     wrapper = WrapperInfo("n", "module", "Net", {"self.k": "2"}, (entry,), 3, 1, 0, 8, "compiled", 0.1, None)
     info = CacheInfo((wrapper,), 1, 0, 0, 0, 0.1, 3)
-    monkeypatch.setattr(ipy_dynwrap, "cache_info", lambda: info)
+    monkeypatch.setattr(picture, "taken", lambda *, details: picture.Picture(info))
 
 
-def test_export_as_json(magics, info, tmp_path):
-    magics.dynwrap(f"export {tmp_path / 'a b.json'}")
-    [wrapper] = json.loads((tmp_path / "a b.json").read_text())["wrappers"]
+def test_export_as_json(magics, info, tmp_path, capsys):
+    file = tmp_path / "a b.json"
+    magics.dynwrap(f"export {file}")
+    assert capsys.readouterr().out == f"wrote {file}\n"
+    [wrapper] = json.loads(file.read_text())["cache"]["wrappers"]
     assert wrapper["key"] == {"self.k": "2"}
     assert wrapper["entries"][0]["hits"] == 3
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import argparse
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", "docs/design.md"]
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "docs/design.md", "docs/export.md"]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 
