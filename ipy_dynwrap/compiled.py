@@ -75,6 +75,7 @@ def compile(  # noqa: A001 - the same
         if options.fullgraph:
             raise OptionsError(f"torch compiles no generator such as {target.__qualname__}; leave out fullgraph")
         return target  # the same; one without an end would never come back
+    dynamo.check_settings()
     _keep_dynamo_out()
     handle = Handle(options, (include,) if isinstance(include, str) else tuple(include))
     if dynamo.is_module(target):

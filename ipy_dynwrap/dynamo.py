@@ -50,7 +50,13 @@ from torch._C._dynamo.eval_frame import _FrameExecStrategy as FrameExecStrategy
 from torch._C._dynamo.eval_frame import reset_code as _reset_code
 from torch._dynamo import config, convert_frame, decorators, eval_frame, exc, trace_rules
 from torch._dynamo.bytecode_transformation import _cached_cleaned_instructions
-from torch._dynamo.eval_frame import OptimizedModule, innermost_backend, innermost_fn, set_eval_frame
+from torch._dynamo.eval_frame import (
+    OptimizedModule,
+    check_for_incompatible_configs,
+    innermost_backend,
+    innermost_fn,
+    set_eval_frame,
+)
 from torch._dynamo.external_utils import wrap_inline
 from torch._dynamo.guards import (
     DeletedGuardManagerWrapper,
@@ -259,6 +265,11 @@ def name_of_function(target: Any) -> str | None:
 def is_scripted(target: object) -> bool:
     """Tell whether `target` is TorchScript, which Dynamo cannot trace."""
     return isinstance(target, torch.jit.ScriptModule | torch.jit.ScriptFunction)
+
+
+def check_settings() -> None:
+    """Raise what `torch.compile` raises where Dynamo's settings contradict each other."""
+    check_for_incompatible_configs()
 
 
 def innermost(target: Any) -> Any:
@@ -637,7 +648,7 @@ class _Observed:
         if trace_rules.check(frame.f_code, frame=frame):
             return self._inner(frame, entry, frame_state)  # torch's own code: nothing to tell anybody
         observer = self._observer
-        with _settings(), contextlib.ExitStack() as for_this_frame:
+        with _settings(frame.f_code), contextlib.ExitStack() as for_this_frame:
             uncounted = observer.started(
                 Frame(frame.f_code, frame.f_locals, frame.f_globals, frame.closure or ()),
                 _next_compile_id(frame_state),
@@ -826,15 +837,20 @@ def _as_break(reason: Any) -> Break:
 
 
 @contextlib.contextmanager
-def _settings() -> Iterator[None]:
+def _settings(code: CodeType) -> Iterator[None]:
     """Set Dynamo's config for one compilation, and set it back.
 
     Hook guards are on: without them a hook that is added, removed or added again is silently ignored. And since config
     is kept per thread, a thread that has not set a value itself is given what the main thread has set (pytorch issue
     186537): a limit that was set in a cell also holds in a widget's callback.
+
+    Nested graph breaks, which are off by default, are off for a wrapper: where its target breaks, the target's own frame
+    is compiled, as under `torch.compile`. Those below the target are the user's to have.
     """
     # Not config.patch: it leaves the former value behind as one that this thread has set.
     changes = {**_set_by_main_thread(), "skip_nnmodule_hook_guards": False}
+    if code.co_filename.startswith("<ipy_dynwrap"):
+        changes["nested_graph_breaks"] = False
     revert = config._make_closure_patcher(**changes)()
     try:
         yield

@@ -57,6 +57,7 @@ NAMES = {
     "torch._dynamo.eval_frame.OptimizedModule": "modules that torch.compile made",
     "torch._dynamo.eval_frame._stance.stance": "the stance of the compiler",
     "torch._dynamo.eval_frame.innermost_backend": "the backend behind a callback",
+    "torch._dynamo.eval_frame.check_for_incompatible_configs": "settings that contradict each other",
     "torch._dynamo.eval_frame.innermost_fn": "the function behind a compiled one",
     "torch._dynamo.eval_frame.set_eval_frame": "the callback of this thread",
     "torch._dynamo.exc.FailOnRecompileLimitHit": "what the user asked for",
@@ -666,7 +667,9 @@ def test_settings_have_an_override_of_the_thread():
     )
 
 
-@pytest.mark.parametrize("name", ["recompile_limit", "accumulated_recompile_limit", "skip_nnmodule_hook_guards"])
+@pytest.mark.parametrize(
+    "name", ["recompile_limit", "accumulated_recompile_limit", "skip_nnmodule_hook_guards", "nested_graph_breaks"]
+)
 def test_setting_is_there(name):
     from torch._dynamo import config
 

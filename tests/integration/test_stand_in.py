@@ -275,3 +275,34 @@ def test_the_name_of_a_cached_function(way, counter):
     for _ in range(2):
         torch.testing.assert_close(call(named, X), named(X))
     assert (counter.graphs, counter.runs) == (1, 2)
+
+
+def forks_thrice(x, *flags):
+    for flag in flags:
+        if flag:
+            x = x + 1
+        x = x * 2
+    return x
+
+
+def test_nested_graph_breaks_change_no_count(counter, new_counter):
+    """A wrapper inlines its target: a break of the target's is no nested one, as it is not under torch.compile."""
+    calls = list(itertools.product([torch.tensor(True), torch.tensor(False)], repeat=3))
+    expected = new_counter()
+    with torch._dynamo.config.patch(nested_graph_breaks=True):
+        for compiled in (
+            torch.compile(forks_thrice, backend=expected),
+            ipy_dynwrap.compile(forks_thrice, backend=counter),
+        ):
+            for flags in calls:
+                torch.testing.assert_close(compiled(X, *flags), forks_thrice(X, *flags))
+            torch._dynamo.reset()
+    assert counter.graphs == expected.graphs
+
+
+def test_settings_that_contradict_each_other_are_refused_at_once():
+    with (
+        torch._dynamo.config.patch(suppress_errors=True, fail_on_recompile_limit_hit=True),
+        pytest.raises(AssertionError, match="fail_on_recompile_limit_hit"),
+    ):
+        ipy_dynwrap.compile(cached, backend="eager")
