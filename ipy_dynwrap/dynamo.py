@@ -509,15 +509,16 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """A graph break: torch's first line about it, and the innermost frame of the user's stack as (file, line).
+    """A graph break: torch's title for it, and the innermost line of the user's own (no file if there is none).
 
-    `stack` has all of its frames, the outermost first.
+    `stack` has all frames as (file, line), the outermost first; `text` is all that torch says.
     """
 
     reason: str
     file: str
     line: int
     stack: tuple[tuple[str, int], ...] = ()
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -830,10 +831,20 @@ def _recompile_reasons(frame: Any, callback: Any) -> list[str]:
 
 def _as_break(reason: Any) -> Break:
     stack = [each for each in reason.user_stack if not each.filename.startswith("<ipy_dynwrap")]
-    last = stack[-1] if stack else None
-    text = (str(reason.reason).strip().splitlines() or ["graph break"])[0]
+    own = [each for each in stack if _may_be_users(each.filename)]
+    last = own[-1] if own else None
+    text = str(reason.reason).strip()
+    title = (text.splitlines() or ["graph break"])[0]
     places = tuple((each.filename, each.lineno or 0) for each in stack)
-    return Break(text, last.filename if last else "", (last.lineno or 0) if last else 0, places)
+    return Break(title, last.filename if last else "", (last.lineno or 0) if last else 0, places, text)
+
+
+_STDLIB = os.__file__.removesuffix("os.py")
+
+
+def _may_be_users(file: str) -> bool:
+    library = file.startswith(_STDLIB) and "site-packages" not in file
+    return not (library or is_torchs(file))
 
 
 @contextlib.contextmanager
@@ -1426,6 +1437,28 @@ def guard_texts(guards: Any) -> list[str]:
 def has_entry_for(code: CodeType, f_locals: Mapping[str, object]) -> bool:
     """Tell whether an entry of `code` would serve a frame with these variables, in the state of this thread."""
     return any(entry.guard_manager.check(f_locals) for entry in _debug_get_cache_entry_list(code))
+
+
+def entry_for(code: CodeType, f_locals: Mapping[str, object]) -> CodeType | None:
+    """Return the compiled code of the entry that would serve a frame with these variables; None if there is none."""
+    fits = (entry.code for entry in _debug_get_cache_entry_list(code) if entry.guard_manager.check(f_locals))
+    return next(fits, None)
+
+
+def misses(code: CodeType, f_locals: Mapping[str, object]) -> list[tuple[CodeType, str]]:
+    """Return the compiled code of each entry of `code`, and in torch's words why it does not fit these variables."""
+    frame: Any = types.SimpleNamespace(f_code=code, f_locals=f_locals)
+    return [
+        (entry.code, text)
+        for entry in _debug_get_cache_entry_list(code)
+        for text in get_and_maybe_log_recompilation_reasons([entry], frame, entry.backend, skip_logging=True)
+    ]
+
+
+def guards_of(code: CodeType, compiled: CodeType) -> Any:
+    """Return the guards of an entry of `code`, for `guard_texts`; None if torch has dropped it."""
+    entries = (each for each in _debug_get_cache_entry_list(code) if each.code is compiled and not _is_gone(each))
+    return next((each.guard_manager for each in entries), None)
 
 
 def _texts(root: Any) -> Iterator[str]:

@@ -12,8 +12,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from . import _native, blindspots, dynamo, recording, state
+from . import _native, blindspots, dynamo, origins, recording, state
 from .cache import Entry, Totals, Wrapper
+from .differences import Differences
 from .dynamo import callback_now
 from .dynamo_trace import Trace
 from .events import CompileFinished, CompileStarted, EagerCall, GraphBreak
@@ -22,7 +23,7 @@ from .keys import Kin, is_suspended, kin_of, own_code
 from .learning import Compilation, bind
 from .naming import function_behind
 from .options import Options
-from .reasons import Naming, describe, reader
+from .reasons import Naming, graph_break, is_edit, reader
 from .wrappers import generate, parameters, stable_name
 
 __all__ = ["Space", "forget_all", "space", "tally"]
@@ -125,20 +126,17 @@ class _Recorder:
             right = call.family.resolve(call.target, frame.f_locals)
             if right is not wrapper:
                 raise _Rerouted(right)
-        naming = call.naming if own else Naming.plain()
-        read = reader(frame.f_locals, frame.f_globals, dynamo.global_state())
-        # The entry that differs in torch's global state alone is the one least like this call.
-        raw = sorted(raw_reasons(), key=lambda text: "GLOBAL_STATE" in text)
-        reasons = tuple(blindspots.said(text) or describe(text, naming, read) for text in raw)
+        parameters = call.parameters()
+        reasons = _reasons(call, frame, parameters, raw_reasons())
         event = CompileStarted(
             wrapper=wrapper.name,
             target=wrapper.target,
             frame=frame.code.co_name,
             compile_id=compile_id,
-            reasons=reasons or ((call.family.origin,) if own and call.family.origin else ()),
+            reasons=reasons,
             place=state.place_of_caller(),
         )
-        learning = Compilation(call.family, wrapper, call.parameters(), frame)
+        learning = Compilation(call.family, wrapper, parameters, frame)
         learning.prepare()
         trace = Trace() if recording.switch.on else None
         pending = _Pending(event, learning, frame.code, time.perf_counter(), again=bool(reasons), trace=trace)
@@ -197,8 +195,8 @@ class _Recorder:
             )
         )
         for each in outcome.breaks:
-            place = state.place_of(each.file, each.line) if each.file else None
-            state.log.write(GraphBreak(started.wrapper, started.target, each.reason, place))
+            place = state.place_of(each.file, each.line) if each.file else started.place
+            state.log.write(GraphBreak(started.wrapper, started.target, graph_break(each.text), place))
         return call.eager_on_error and error is not None and dynamo.may_run_eager(error)
 
     def _book(self, call: _Call, pending: _Pending, outcome: dynamo.Outcome, seconds: float) -> None:
@@ -219,6 +217,7 @@ class _Recorder:
                 running.compiled = True
             if graph:
                 wrapper.state = "compiled"
+                origins.add(call.target)
             wrapper.last_reason = reason or wrapper.last_reason
             wrapper.entries.append(
                 Entry(
@@ -259,9 +258,23 @@ def _keep(call: _Call, pending: _Pending, code: types.CodeType, breaks: tuple[dy
     return recording.keep(pending.event.compile_id, pending.trace, naming, breaks=breaks, compiled=code, own=own)
 
 
+def _reasons(call: _Call, frame: dynamo.Frame, parameters: Mapping[str, object], raw: list[str]) -> tuple[str, ...]:
+    """Return why nothing that is compiled fits, the most telling reason first; empty if nothing was compiled before."""
+    own = frame.code is call.wrapper.code
+    naming = call.naming if own else Naming.plain()
+    read = reader(frame.f_locals, frame.f_globals, dynamo.global_state())
+    differences = Differences(call.family, parameters, naming, read, state.where)
+    if raw:
+        return differences.in_words(raw, frame.code, own)
+    if not own:
+        return ()
+    reason = differences.from_family(frame.code) or call.family.origin
+    return (reason,) if reason else ()
+
+
 def _at_limit(wrapper: Wrapper, reason: str | None) -> str:
     why = f"recompile_limit ({wrapper.limit}) reached" + (f", last by {reason}" if reason else "")
-    if reason is not None and reason.endswith(("redefined", "replaced", "is gone")):
+    if reason is not None and is_edit(reason):
         return f"{why}; `%dynwrap reset {wrapper.target}` lets it compile again"
     return f"{why}; pass what changes as a tensor, or raise torch._dynamo.config.recompile_limit"
 
@@ -337,7 +350,7 @@ class Space:
                 drop=state.cache.drop,
                 is_idle=_is_idle,
                 cells=lambda: state.session.cells,
-                origin=self._origin(kin),
+                origin=origins.of(kin, target, self.options.label),
             ),
         )
         found = family, naming
@@ -345,13 +358,6 @@ class Space:
             memo[order] = found
             self._memo.set(key, memo)
         return found
-
-    def _origin(self, kin: Kin) -> str | None:
-        """Say why a family has nothing compiled yet although its target has; None if that has not either."""
-        others = {wrapper.options for wrapper in state.cache.of(kin.anchor)}
-        if self.options.label in others:
-            return "backend object differs"
-        return f"options differ: {self.options.label}" if others else None
 
     def is_skipped(self, target: Any) -> bool:
         """Tell whether torch does not compile `target` itself: what it calls may then be compiled on its own."""
@@ -565,3 +571,4 @@ def forget_all() -> None:
     with _spaces_lock:
         for each in list(_spaces.values()):
             each.forget()
+        origins.clear()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import types
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,9 @@ from .showing import line, literal, shown, type_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import CodeType
 
-__all__ = ["Naming", "advice", "describe", "reader"]
+__all__ = ["Naming", "advice", "class_place", "describe", "graph_break", "is_edit", "line", "reader"]
 
 _PREFIX = re.compile(r"\s*(?:!?\d+/)?\[?(?:\d+/\d+(?:_\d+)?|None)\]?:\s+")
 _STACK = "\nUser stack trace:"
@@ -27,7 +29,6 @@ _IDENTITY = re.compile(
     r"___check_(?P<check>type_id|obj_id|fake_script_type)\((?P<source>.+), \d+\), type=(?P<type>.+)", re.DOTALL
 )
 _HOOKS = re.compile(r"(?P<owner>.+?)\._(?P<scope>global_)?(?P<when>forward|backward)(?P<pre>_pre)?_hooks(?P<rest>.*)")
-_INTEGER_ATTRIBUTE = "integer attributes of the nn.Module to be static"
 
 _DTYPES = {
     "Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Byte": "uint8",
@@ -51,6 +52,7 @@ class _Frame:
 
     naming: Naming
     read: Callable[[str], object]
+    where: Callable[[CodeType], str]
     cell: str | None
 
     def words(self, source: str | ast.expr) -> str:
@@ -69,7 +71,13 @@ class _Frame:
         return shown(value[0]) if value else None
 
 
-def describe(raw: str, naming: Naming, read: Callable[[str], object]) -> str:
+def _nowhere(_: CodeType) -> str:
+    return ""
+
+
+def describe(
+    raw: str, naming: Naming, read: Callable[[str], object], where: Callable[[CodeType], str] = _nowhere
+) -> str:
     """Return in one short line what changed.
 
     Parameters
@@ -80,6 +88,8 @@ def describe(raw: str, naming: Naming, read: Callable[[str], object]) -> str:
         How the names of the frame read.
     read
         Reads a guard source in the frame (`reader`); raises LookupError where it cannot.
+    where
+        Says where code was written: ``" in cell 7"``.
 
     Notes
     -----
@@ -88,36 +98,82 @@ def describe(raw: str, naming: Naming, read: Callable[[str], object]) -> str:
     """
     text, cell = _bare(raw)
     try:
-        said = _said(text, _Frame(naming, read, cell))
+        said = _said(text, _Frame(naming, read, where, cell))
     except Exception:  # noqa: BLE001 - what is said about a compilation may not stop it
         said = None
+    if said is not None and "duck sizing" in raw:
+        said += _DUCK
     # What was on Python's stack when the graph broke has no name of the user's.
     return line(re.sub(r"\b___stack\d+\b", "a value from before the graph break", said or text))
 
 
-def advice(raw: str) -> str | None:
-    """Return what can be done about a reason, or None where nothing needs to be done."""
-    text, _ = _bare(raw)
-    tensor = _TENSOR.match(text)
-    if _INTEGER_ATTRIBUTE in raw and not re.search(r"== (?:True|False)$", text):
+_INPUT_SIZE = re.compile(
+    r"(?P<name>(?!self\b)[A-Za-z_]\w*(?:\[[^\]]+\])*)\.shape\[(?P<axis>\d+)\] (?P<old>\d+) -> (?P<new>\d+)"
+)
+_OF_ONE = re.compile(r"\S+\.shape\[\d+\] is [01], compiled for 2 <= \S+")
+_INT_OF_MODULE = re.compile(r"self[.\[](?:(?!\.shape\[|\.stride\(|\.ndim)\S)+ -?\d+ -> -?\d+")
+
+
+def advice(reason: str, kind: str = "") -> str | None:
+    """Return what can be done about a reason, or None where nothing needs to be done.
+
+    Parameters
+    ----------
+    reason
+        A reason in words, as `describe` and the snapshots have it.
+    kind
+        The kind of the wrapper (`WrapperInfo.kind`): the ints of a module are constants to torch, others are not.
+    """
+    if kind == "module" and _INT_OF_MODULE.fullmatch(reason):
         return "an int attribute of a module is a constant of the graph; a tensor or a buffer may change"
-    if tensor and "size mismatch" in tensor["what"]:
-        if re.search(r"\b(?:_parameters|_buffers)\b", tensor["source"]):
-            return None
-        sizes = re.search(r"index (\d+)\. expected (\d+), actual (\d+)", tensor["what"])
-        if sizes and {"0", "1"} & {sizes[2], sizes[3]}:
-            return "torch compiles the sizes 0 and 1 apart from all others"
-        axis = sizes[1] if sizes else "..."
-        return f"dynamic=True, or torch._dynamo.mark_dynamic(tensor, {axis}) before the first call, avoids this one"
-    if "duck sizing" in raw:
-        return "two sizes were equal in an earlier call, and taken for one; let them differ in the first call"
-    if text.startswith("BACKEND_MATCH"):
+    if (size := _INPUT_SIZE.fullmatch(reason)) is not None:
+        if {"0", "1"} & {size["old"], size["new"]}:
+            return _ZERO_AND_ONE
+        call = f"torch._dynamo.mark_dynamic({size['name']}, {size['axis']})"
+        return f"dynamic=True, or {call} before the first call, avoids this one"
+    if _OF_ONE.fullmatch(reason):
+        return _ZERO_AND_ONE
+    if reason.endswith(_DUCK):
+        return "let the two differ in the first call: torch takes sizes that are equal then for one"
+    if reason == "backend object differs":
         return "pass the same backend object each time"
-    if re.search(r"___check_obj_id\(.*\.__code__, \d+\)", text):
-        return "a function that is defined again is a new function: define it once"
-    if "recompile_limit" in raw:
-        return "keep constant what changes, or raise torch._dynamo.config.recompile_limit"
     return None
+
+
+_ZERO_AND_ONE = "torch compiles the sizes 0 and 1 apart from all others"
+_DUCK = " (equal in an earlier call)"
+
+
+def is_edit(reason: str) -> bool:
+    """Tell whether a reason is that the user has edited something, not that a program changes it."""
+    return bool(re.search(r"( was defined again( in cell \d+| at \S+:\d+)?| replaced| is gone)$", reason))
+
+
+# Where torch names what it could not trace: in a hint, in what it calls the context, in the explanation.
+_BREAKER = (
+    re.compile(r"Avoid calling (?:builtin )?`(?P<name>[^`]+)`"),
+    re.compile(r"context: module: _?(?P<module>[\w.]+), qualname: (?P<name>[\w.]+)"),
+    re.compile(r"[Ss]kip calling function `<function (?:\S+<locals>\.)?(?P<name>\S+) at"),
+    re.compile(r"context: method: <(?P<module>\w+) .*?>\.(?P<name>\w+),"),
+)
+
+
+def graph_break(text: str) -> str:
+    """Return in one line why a graph broke: torch's title for it, and what it is about.
+
+    Parameters
+    ----------
+    text
+        All that torch says: title, explanation, hints, context.
+    """
+    title = (text.splitlines() or [""])[0].strip()
+    if title.startswith("generic_jump"):
+        return "a branch on the value of a tensor"
+    about = next((found for pattern in _BREAKER if (found := pattern.search(text)) is not None), None)
+    if about is None:
+        return line(title or "graph break")
+    name = ".".join(filter(None, (about.groupdict().get("module"), about["name"])))
+    return line(title if name in title else f"{title}: `{name}`")
 
 
 def _bare(raw: str) -> tuple[str, str | None]:
@@ -208,7 +264,7 @@ def _type(source: str, old: str, frame: _Frame) -> str:
         return f"type of {name} was {before[1]}"
     after = type_name(repr(type(value[0])))
     if before == after:
-        return f"class {after[1]} was redefined"
+        return _class_again(type(value[0]), frame)
     # Equal last names need their modules to be told apart.
     same = before[1] == after[1]
     return f"{name}: {before[0 if same else 1]} -> {after[0 if same else 1]}"
@@ -219,9 +275,10 @@ def _identity(source: str, old: str, frame: _Frame) -> str:
         return f"{_hook_kind(hooks)} of {_hook_owner(hooks, frame)} was replaced"
     name = frame.words(source)
     if source.endswith(".__code__"):
-        new = frame.now(source.removesuffix(".__code__"))
+        new, code = frame.now(source.removesuffix(".__code__")), frame.value(source)
         if name.rsplit(".", 1)[-1] == new or name == frame.naming.target:
-            return f"{name} was redefined"
+            where = frame.where(code[0]) if code and isinstance(code[0], types.CodeType) else ""
+            return f"{name} was defined again{where}"
         return f"{name} is another function" + (f", now {new}" if new else "")
     value = frame.value(source)
     before = type_name(old)
@@ -233,9 +290,21 @@ def _identity(source: str, old: str, frame: _Frame) -> str:
     if before != after:
         return f"{name}: {kind} -> {after[1]}"
     if is_class:
-        return f"class {after[1]} was redefined"
+        return _class_again(value[0], frame)
     new = shown(value[0])
     return f"{name} is another {kind}" + ("" if kind in new else f", now {new}")
+
+
+def _class_again(cls: Any, frame: _Frame) -> str:
+    return f"class {cls.__name__} was defined again{class_place(cls, frame.where)}"
+
+
+def class_place(cls: type, where: Callable[[CodeType], str]) -> str:
+    """Say where a class was written, as far as its own functions tell; empty if they do not."""
+    for value in type.__dict__["__dict__"].__get__(cls).values():
+        if isinstance(value, types.FunctionType) and value.__module__ == cls.__module__:
+            return where(value.__code__)
+    return ""
 
 
 def _hook_kind(match: re.Match[str]) -> str:
@@ -402,6 +471,10 @@ def _compared(node: ast.expr, left: ast.expr, op: ast.cmpop, right: ast.expr, fr
             left = source
     if said := _summary(left, frame):
         return said
+    match left:
+        case ast.Compare(left=first, ops=[ast.Is()], comparators=[second]) if old in ("True", "False"):
+            again = "no longer the same object" if old == "True" else "the same object now"
+            return f"{frame.words(first)} and {frame.words(second)} are {again}"
     name = frame.words(left)
     if isinstance(op, ast.IsNot):
         return f"{name} is None now"

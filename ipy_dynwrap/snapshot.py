@@ -78,7 +78,7 @@ class WrapperInfo:
     last_reason
         Why it compiled again, or did not compile, the last time; None if it did neither.
     recompiles
-        Compilations of `compiles` that had an entry before them which did not fit.
+        Compilations of `compiles` before which something was compiled for the target, or one of its family.
     graph_breaks
         Places at which a graph broke.
     options

@@ -12,7 +12,7 @@ from types import CodeType, FrameType
 from .cache import WrapperCache
 from .events import Log, Place
 
-__all__ = ["cache", "is_ours", "log", "place_of", "place_of_caller", "places", "session"]
+__all__ = ["cache", "is_ours", "log", "place_of", "place_of_caller", "places", "session", "where"]
 
 
 def _stats(code: CodeType) -> tuple[int, int]:
@@ -52,6 +52,12 @@ def is_ours(file: str) -> bool:
 def place_of(file: str, line: int) -> Place:
     """Return the place of a line: in its cell, if it is in one."""
     return next((place for find in places if (place := find(file, line)) is not None), Place(None, line, file))
+
+
+def where(code: CodeType) -> str:
+    """Say where code was written: ``" in cell 7"``, ``" at script.py:12"``."""
+    place = place_of(code.co_filename, code.co_firstlineno)
+    return f" in cell {place.cell}" if place.cell is not None else f" at {place}"
 
 
 def place_of_caller() -> Place | None:

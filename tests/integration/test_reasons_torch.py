@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import itertools
 import sys
@@ -21,7 +22,6 @@ from ipy_dynwrap.reasons import Naming, describe, reader
 from ipy_dynwrap.wrappers import generate, parameters
 
 if TYPE_CHECKING:
-    import contextlib
     from collections.abc import Callable, Iterator
 
 # Dynamo looks at .grad of what a graph break hands over, which warns.
@@ -41,6 +41,9 @@ class Recorder:
         state = {"grad_mode": torch.is_grad_enabled()}
         read = reader(frame.f_locals, frame.f_globals, state)
         self.said += [describe(raw, naming, read) for raw in raw_reasons()[:1]]
+
+    def watching(self) -> contextlib.AbstractContextManager[object]:
+        return contextlib.nullcontext()
 
     def tells_the_user(self) -> bool:
         return False
@@ -391,7 +394,10 @@ def test_dynamic_sizes() -> None:
 
     why = Why("function", parity, dynamic=True)
     why(parity, ones(4, 4))
-    assert why(parity, ones(6, 4)) == "x.shape[1] is 4, x.shape[0] is 6, compiled for x.shape[1] == x.shape[0]"
+    assert (
+        why(parity, ones(6, 4))
+        == "x.shape[1] is 4, x.shape[0] is 6, compiled for x.shape[1] == x.shape[0] (equal in an earlier call)"
+    )
     assert why(parity, ones(7, 4)) == "x.shape[0] is 7, compiled for x.shape[0] % 2 == 0"
     torch._dynamo.reset()
     x = ones(5, 4)
@@ -434,7 +440,7 @@ def test_closures_partials_and_globals(monkeypatch: pytest.MonkeyPatch) -> None:
     exec("def helper(x): return x + 2", module.__dict__)
     said = globals_(module.use, x)
     assert said is not None
-    assert said.endswith("helper was redefined")
+    assert said.endswith("helper was defined again")
 
 
 def test_defaults_and_redefined_target() -> None:
@@ -446,7 +452,7 @@ def test_defaults_and_redefined_target() -> None:
     first.__defaults__ = (3,)
     assert why(first, ones()) in ("default of k 2 -> 3", "default of parameter 0 of self 2 -> 3")
     exec("def f(x, k=2): return x * k + 1", namespace)
-    assert why(namespace["f"], ones()) == "self was redefined"
+    assert why(namespace["f"], ones()) == "self was defined again"
 
 
 class Scale:

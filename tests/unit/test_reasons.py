@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ipy_dynwrap.naming import STATE
-from ipy_dynwrap.reasons import Naming, advice, describe, reader
+from ipy_dynwrap.reasons import Naming, advice, describe, graph_break, is_edit, reader
 from ipy_dynwrap.showing import shown
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def test_types_are_named() -> None:
     )
     raw = f"1/2: ___check_type_id(target, 139623), type=<class '{__name__}.Part'>  # x (HINT: type Part)"
     assert of_module(raw, module=Other()) == "self: Part -> Other"
-    assert of_module(raw, module=Part()) == "class Part was redefined"
+    assert of_module(raw, module=Part()) == "class Part was defined again"
 
 
 def test_hooks_are_counted() -> None:
@@ -191,7 +191,7 @@ def test_names_of_a_function_stay_its_own() -> None:
     assert of_function("0/0: KeyError on options['p']", scaled, **frame) == "keyword p is no longer passed"
     assert of_function("0/0: target.__defaults__[0] == 1  # x", scaled, **frame) == "default of scale 1 -> 2"
     raw = "0/0: ___check_obj_id(target.__code__, 139623567555808), type=<class 'code'>  # x"
-    assert of_function(raw, scaled, **frame) == "scaled was redefined"
+    assert of_function(raw, scaled, **frame) == "scaled was defined again"
 
 
 def test_closure_cell_has_the_name_of_its_variable() -> None:
@@ -251,7 +251,7 @@ def test_sizes_of_now_stand_beside_the_condition() -> None:
     read = reader(frame, {})
     raw = "1/1: x.size()[1] == x.size()[0]  # duck sizing added this equality"
     assert describe(raw, Naming.plain(), read) == (
-        "x.shape[1] is 4, x.shape[0] is 5, compiled for x.shape[1] == x.shape[0]"
+        "x.shape[1] is 4, x.shape[0] is 5, compiled for x.shape[1] == x.shape[0] (equal in an earlier call)"
     )
     assert (
         describe("1/1: 4 <= n  # if n>3: ... (_dynamo/x.py:1 in f)", Naming.plain(), read)
@@ -376,20 +376,88 @@ def test_reader_that_fails_otherwise_is_survived() -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "part"),
+    ("reason", "kind", "part"),
     [
-        (f"0/1: target.k == 2  # x {INTEGER_HINT}", "a tensor or a buffer"),
-        (f"0/1: target.k == True  # x {INTEGER_HINT}", None),
-        ("0/1: target.k == 2  # x", None),
-        ("0/1: target.r == 0.5  # x", None),
-        ("0/0: tensor 'args[0]' size mismatch at index 2. expected 4, actual 5", "mark_dynamic(tensor, 2)"),
-        ("0/0: tensor 'args[0]' size mismatch at index 0. expected 4, actual 1", "sizes 0 and 1"),
-        ("0/0: tensor 'target._parameters['w']' size mismatch at index 0. expected 4, actual 5", None),
-        ("0/0: tensor 'args[0]' dtype mismatch. expected Float, actual Double", None),
-        ("recompile_limit reached", "recompile_limit"),
-        ("0/0: BACKEND_MATCH failure: x", "same backend object"),
+        ("self.k 2 -> 3", "module", "a tensor or a buffer"),
+        ("self.settings.k 2 -> -3", "module", "a tensor or a buffer"),
+        ("self.k 2 -> 3", "callable", None),
+        ("self.k True -> False", "module", None),
+        ("self.k 2 -> 2.5", "module", None),
+        ("self.mode 'a' -> 'b'", "module", None),
+        ("self.weight.shape[0] 4 -> 5", "module", None),
+        ("self.weight.ndim 4 -> 5", "module", None),
+        ("n 2 -> 3", "function", None),
+        ("x.shape[2] 4 -> 5", "function", "mark_dynamic(x, 2)"),
+        ("batch['x'].shape[2] 4 -> 5", "module", "mark_dynamic(batch['x'], 2)"),
+        ("x.shape[0] 4 -> 1", "module", "sizes 0 and 1"),
+        ("x.shape[0] is 1, compiled for 2 <= x.shape[0]", "module", "sizes 0 and 1"),
+        ("x.shape[0] is 6, y.shape[0] is 7, compiled for x.shape[0] == y.shape[0]", "function", None),
+        ("x.dtype float32 -> float64", "module", None),
+        ("backend object differs", "module", "same backend object"),
+        ("helper was defined again in cell 7", "module", None),
     ],
 )
-def test_advice_is_given_where_it_helps(raw: str, part: str | None) -> None:
-    said = advice(raw)
+def test_advice_is_given_where_it_helps(reason: str, kind: str, part: str | None) -> None:
+    said = advice(reason, kind)
     assert said is None if part is None else said is not None and part in said
+
+
+def test_sizes_that_were_equal_by_chance_may_differ() -> None:
+    raw = "0/0: x.size()[0] == y.size()[0]  # duck sizing added this equality because these variables had the same size"
+    said = describe(raw, Naming.plain(), unreadable)
+    assert said == "compiled for x.shape[0] == y.shape[0] (equal in an earlier call)"
+    assert "differ in the first call" in (advice(said) or "")
+
+
+def test_what_was_defined_again_says_where() -> None:
+    raw = f"1/2: ___check_type_id(target, 139623), type=<class '{__name__}.Part'>  # x (HINT: type Part)"
+    part = Part()
+    said = describe(raw, Naming.of("module", part), reader({"target": part}, {}), lambda code: f" in {code.co_name}")
+    assert said == "class Part was defined again in __init__"
+
+
+@pytest.mark.parametrize(
+    ("same", "words"),
+    [(True, "self.a and MISSING are no longer the same object"), (False, "self.a and MISSING are the same object now")],
+)
+def test_whether_two_are_one_object(same: bool, words: str) -> None:
+    assert of_module(f"0/0: (target.a is G['MISSING']) == {same}  # x") == words
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "Failed to trace builtin operator\n  Hint: Avoid calling builtin `print` with argument types ['str'].",
+            "Failed to trace builtin operator: `print`",
+        ),
+        (
+            "Attempted to call function marked as skipped\n  context: module: _warnings, qualname: warn, skip: x",
+            "Attempted to call function marked as skipped: `warnings.warn`",
+        ),
+        (
+            "Skip calling disabled function\n  Skip calling function `<function make.<locals>.slow at 0x7f9a6f>`",
+            "Skip calling disabled function: `slow`",
+        ),
+        ("generic_jump TensorVariable()", "a branch on the value of a tensor"),
+        ("Call to `torch._dynamo.graph_break()`\n  Hint: Remove it", "Call to `torch._dynamo.graph_break()`"),
+        ("", "graph break"),
+    ],
+)
+def test_graph_break_names_what_broke_it(text: str, words: str) -> None:
+    assert graph_break(text) == words
+
+
+@pytest.mark.parametrize(
+    ("reason", "edit"),
+    [
+        ("helper was defined again in cell 7", True),
+        ("class Net was defined again at script.py:3", True),
+        ("hook of self.l was replaced", True),
+        ("self.k is gone", True),
+        ("self.k 2 -> 3", False),
+        ("self.word 'a' -> 'was defined again, and'", False),
+    ],
+)
+def test_edits_are_told_from_what_a_program_changes(reason: str, edit: bool) -> None:
+    assert is_edit(reason) is edit

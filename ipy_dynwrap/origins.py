@@ -1,0 +1,61 @@
+"""Why a family has nothing compiled yet, although what it is for was compiled before: other options, or an edit."""
+
+from __future__ import annotations
+
+import functools
+import types
+from typing import Any
+
+from . import state
+from .keys import Kin, kin_of
+from .reasons import class_place
+
+__all__ = ["add", "clear", "of"]
+
+_Name = tuple[str, str, str]
+# What was ever compiled, by what it is called: a new object of that name is the old one, defined again.
+_compiled: set[_Name | None] = set()
+
+
+def of(kin: Kin, target: Any, label: str) -> str | None:
+    """Say why a new family of `target` compiles what was compiled before; None if nothing was.
+
+    Parameters
+    ----------
+    kin, target
+        What is called.
+    label
+        The family's options, in words.
+    """
+    others = {wrapper.options for wrapper in state.cache.of(kin.anchor)}
+    if label in others:
+        return "backend object differs"
+    if others:
+        return f"options differ: {label}"
+    name = _name(kin, target)
+    return f"{kin.name} was defined again{_place(kin.anchor)}" if name is not None and name in _compiled else None
+
+
+def add(target: Any) -> None:
+    """Take note that `target` was compiled."""
+    _compiled.add(_name(kin_of(target), target))
+
+
+def clear() -> None:
+    """Forget all that was compiled."""
+    _compiled.clear()
+
+
+def _name(kin: Kin, target: Any) -> _Name | None:
+    """Return what a definition that is run again has in common with what it replaces; None if it has no name."""
+    while isinstance(target, functools.partial):
+        target = target.func
+    target = target.__func__ if isinstance(target, types.MethodType) else target
+    named = target if isinstance(target, types.FunctionType) else type(target)
+    return None if named.__name__ == "<lambda>" else (kin.kind, str(named.__module__), named.__qualname__)
+
+
+def _place(anchor: object) -> str:
+    if isinstance(anchor, type):
+        return class_place(anchor, state.where)
+    return state.where(anchor) if isinstance(anchor, types.CodeType) else ""
