@@ -1,9 +1,10 @@
-// Python's view of the C code: conversion only, no logic. The contract of each function is in frame_hook.h or facts.h,
+// Python's view of the C code: conversion only, no logic. The contract of each function is in the headers,
 // the types are in ipy_dynwrap/_native.pyi.
 #include <pybind11/pybind11.h>
 
 #include "facts.h"
 #include "frame_hook.h"
+#include "places.h"
 
 namespace py = pybind11;
 
@@ -117,6 +118,11 @@ PYBIND11_MODULE(MAIN_NAME, m, py::mod_gil_not_used(), py::multiple_interpreters:
             return result(facts_same_parts(references.ptr(), parts.ptr()));
         },
         py::arg("references"), py::arg("parts"));
+
+    m.def(
+        "move",
+        [](const py::object &code, const py::object &like) { return result(places_move(code.ptr(), like.ptr())); },
+        py::arg("code"), py::arg("like"));
 
     py::module_::import("os").attr("register_at_fork")(py::arg("after_in_child") = m.attr("after_fork"));
     py::module_::import("atexit").attr("register")(m.attr("after_fork"));

@@ -11,6 +11,7 @@
  *   frame_code, _function, _is_fresh_call, _argument, _discard
  *   code_local_name, code_extra_request, code_extra_get, code_extra_set
  *   tracing_suspend, tracing_resume
+ *   code_length, code_forget_lines
  */
 #ifndef IPY_DYNWRAP_COMPAT_H
 #define IPY_DYNWRAP_COMPAT_H
@@ -77,6 +78,37 @@ weakref_get(PyObject *reference)
 }
 
 #if COMPAT_KNOWN
+
+/* The length of the instructions, in bytes. */
+static inline Py_ssize_t
+code_length(PyCodeObject *code)
+{
+#if PY_VERSION_HEX >= 0x030B0000
+    return _PyCode_NBYTES(code);
+#else
+    return PyBytes_GET_SIZE(code->co_code);
+#endif
+}
+
+/* Drops what CPython has worked out from the line table of a code object; false, and nothing is done, if it cannot be.
+ * 3.11 keeps an array of lines once the code was traced, and makes it anew when it is gone. From 3.12 on, monitoring
+ * writes line numbers into data of its own, and keeps them: https://peps.python.org/pep-0669/ */
+static inline bool
+code_forget_lines(PyCodeObject *code)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    return code->_co_monitoring == NULL;
+#elif PY_VERSION_HEX >= 0x030B0000
+    if (code->_co_linearray != NULL) {
+        PyMem_Free(code->_co_linearray);
+        code->_co_linearray = NULL;
+    }
+    return true;
+#else
+    (void)code;
+    return true;
+#endif
+}
 
 static inline const char *
 compat_unavailable(void)
@@ -415,6 +447,20 @@ static inline void
 tracing_resume(PyThreadState *tstate)
 {
     (void)tstate;
+}
+
+static inline Py_ssize_t
+code_length(PyCodeObject *code)
+{
+    (void)code;
+    return 0;
+}
+
+static inline bool
+code_forget_lines(PyCodeObject *code)
+{
+    (void)code;
+    return false;
 }
 
 #endif /* COMPAT_KNOWN */

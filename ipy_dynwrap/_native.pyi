@@ -1,7 +1,7 @@
 """The frame hook: a PEP 523 evaluator that hands chosen calls to Python, and counts runs of chosen code.
 
-Built from ``csrc/frame_hook.c`` (the hook), ``csrc/facts.c`` (facts about classes and functions) and
-``csrc/binding.cpp`` (conversion); the contracts are in ``frame_hook.h`` and ``facts.h``.
+Built from ``csrc/frame_hook.c`` (the hook), ``csrc/facts.c`` (facts about classes and functions), ``csrc/places.c``
+(where code stands) and ``csrc/binding.cpp`` (conversion); the contracts are in the headers.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -118,3 +118,13 @@ def parts(references: tuple[ref[FunctionType], ...]) -> tuple[object, ...]:
 
 def same_parts(references: tuple[ref[FunctionType], ...], parts: tuple[object, ...]) -> bool:
     """Tell whether the functions still have the very same parts."""
+
+def move(code: CodeType, like: CodeType) -> bytes | None:
+    """Make a code object stand in the file and the lines of another one with the same instructions.
+
+    Returns
+    -------
+    bytes or None
+        The former line table; keep it as long as `code` lives, for tracers may point into it. None where nothing can be
+        done and nothing was changed.
+    """

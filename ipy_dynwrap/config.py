@@ -28,6 +28,7 @@ class DynWrap(Configurable):
     include = List(Unicode(), help="Modules whose functions are compiled like those of the notebook.").tag(config=True)
     exclude = List(Unicode(), help="Names of what stays eager.").tag(config=True)
     stance = Unicode(None, allow_none=True, help="The stance of torch.compiler.set_stance.").tag(config=True)
+    intern = Bool(True, help="Whether what a cell defines again with the same content stays compiled.").tag(config=True)
     quiet = Bool(False, help="Whether the line under the cell is left out.").tag(config=True)
 
 

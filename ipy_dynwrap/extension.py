@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from . import blocks, cell, cell_runs, state
+from . import blocks, cell, cell_definitions, cell_runs, state
 from .config import DynWrap
 from .magics import DynWrapMagics
 
@@ -31,6 +31,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
         _append(undo, shell.input_transformers_cleanup, cell.LineTaker())
         _append(undo, shell.ast_transformers, cell.CellWrapper(shell))
         _append(undo, state.places, cell.place_in(shell))
+        cell_definitions.install(undo, shell)
         _watch(undo, shell, "post_run_cell", blocks.show_idleness)
         undo.callback(cell_runs.abandon_cells)
         _watch(undo, shell, "pre_run_cell", cell_runs.cell_begins)

@@ -41,6 +41,8 @@ def state_of_shell(shell: InteractiveShell) -> dict[str, Any]:
         "line magics": dict(shell.magics_manager.magics["line"]),
         "cell magics": dict(shell.magics_manager.magics["cell"]),
         "instances of Magics": dict(shell.magics_manager.registry),
+        "compiler": type(shell.compile),
+        "runner of scripts": vars(shell).get("safe_execfile"),
         "configurables": list(shell.configurables),
         "formatters": {
             mime: [set(each.type_printers), set(each.deferred_printers)]

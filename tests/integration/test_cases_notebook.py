@@ -187,7 +187,6 @@ def test_26_edits_in_cells_are_seen(notebook, counter, edits):
 
 # 27: https://github.com/pytorch/pytorch/issues/105554, 104095, 119225
 
-REDEFINED = pytest.mark.xfail(reason="what a cell defines again in the same words is compiled again")
 NET = """
 class Net(torch.nn.Module):
     def __init__(self):
@@ -214,7 +213,6 @@ def test_27_an_unchanged_cell_never_runs_eager(notebook, counter):
     assert ipy_dynwrap.cache_info().eager_calls == 0
 
 
-@REDEFINED
 def test_27_an_unchanged_cell_compiles_once(notebook, counter):
     run_again(notebook)
     assert counter.graphs == 1
@@ -247,7 +245,6 @@ def test_27_a_function_takes_a_class_that_is_run_again_without_running_eager(not
     assert ipy_dynwrap.cache_info().eager_calls == 0
 
 
-@REDEFINED
 def test_27_a_function_that_takes_a_class_that_is_run_again_compiles_once(notebook, counter):
     run_again_under_a_function(notebook)
     assert counter.graphs == 1

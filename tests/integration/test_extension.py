@@ -113,9 +113,9 @@ def test_two_shells_have_an_extension_each():
         extension.load_ipython_extension(first)
         with plain_shell() as second:
             extension.load_ipython_extension(second)
-            assert len(second.ast_transformers) == 1
+            assert len(second.ast_transformers) == 2
             extension.unload_ipython_extension(first)
-            assert len(second.ast_transformers) == 1
+            assert len(second.ast_transformers) == 2
             extension.unload_ipython_extension(second)
             assert second.ast_transformers == []
 

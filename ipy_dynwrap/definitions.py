@@ -1,0 +1,350 @@
+"""What a notebook defines again: where the content is the same, the old code objects and classes stay.
+
+Torch's guards and the families of the cache go by the identity of code objects and classes, and a cell that is run
+again makes new ones. Two things happen to that:
+
+- Between the compilation of a cell and its run, the code objects in it are compared with those that the same statement
+  had before. What does the same is replaced by the old code object, which is told where it stands now: tracebacks and
+  `inspect.getsource` read the new cell. Functions are new, with their own defaults, closure, globals and attributes.
+- When a class statement has run, the class is compared with what its name stood for. If the content is the same, and
+  nothing refers to the new class yet, the old one takes its place.
+
+As long as nothing has been compiled, all is left alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import logging
+import sys
+import weakref
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+from IPython.core.getipython import get_ipython
+
+from . import state
+from .definitions_content import Comparison, code_difference, inner_codes
+from .definitions_island import held_from_outside, references_of_decorating
+
+__all__ = ["Definition", "Definitions", "Statement", "of_shell", "registered", "settled"]
+
+_logger = logging.getLogger(__name__)
+CELLS = "cells"
+_KEPT_STATEMENTS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What became of something that was defined again.
+
+    Parameters
+    ----------
+    kind
+        ``"function"`` or ``"class"``.
+    name
+        Its qualified name.
+    kept
+        Whether the old code object, or the old class, is used.
+    reason
+        Why not, in words; empty if it is.
+    cell
+        How many cells had run before.
+    """
+
+    kind: str
+    name: str
+    kept: bool
+    reason: str
+    cell: int
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement at a cell's own level, which replaces an earlier one of the same name.
+
+    Parameters
+    ----------
+    name
+        What it defines or assigns; its content if that is nothing.
+    number
+        Which one of that name in its cell it is.
+    lasting
+        Whether what it defines lives under its name; else its code is kept alive here, for a while.
+    """
+
+    name: str
+    number: int
+    lasting: bool
+
+
+class Definitions:
+    """What has been defined, and what became of it.
+
+    Parameters
+    ----------
+    is_on
+        Whether old code objects and classes may stay.
+    """
+
+    def __init__(self, is_on: Callable[[], bool]) -> None:
+        self._is_on = is_on
+        self._codes: dict[tuple[str, Statement], _Codes] = {}
+        self._alive: OrderedDict[tuple[str, Statement], tuple[CodeType, ...]] = OrderedDict()
+        self._classes: dict[tuple[str, str], tuple[weakref.ref[type], int]] = {}
+        self._found: dict[tuple[str, str], Definition] = {}
+
+    def found(self) -> tuple[Definition, ...]:
+        """Return what became of each name that was defined again, the last time that it was."""
+        return tuple(self._found.values())
+
+    def _may_keep(self) -> bool:
+        # A debugger or tracer may hold on to where code stands.
+        return self._is_on() and sys.gettrace() is None and any(True for _ in state.cache)
+
+    def _note(self, kind: str, name: str, reason: str | None) -> None:
+        name = name.replace("<locals>.", "")
+        self._found.pop((kind, name), None)
+        self._found[kind, name] = Definition(kind, name, reason is None, reason or "", state.session.cells)
+
+    def code(self, code: CodeType, scope: str, statement_of: Callable[[CodeType], Statement | None]) -> CodeType:
+        """Return code that is about to run, with old code objects in the place of new ones that do the same.
+
+        Parameters
+        ----------
+        code
+            A module's, or that of some statements of it.
+        scope
+            Where names have one meaning: the notebook, a script, a module.
+        statement_of
+            Gives the statement to which one of the code objects in `code` belongs.
+        """
+        groups: dict[Statement, list[CodeType]] = {}
+        for inner in inner_codes(code):
+            if (statement := statement_of(inner)) is not None:
+                groups.setdefault(statement, []).append(inner)
+        placed: dict[int, CodeType] = {}
+        may_keep = self._may_keep()
+        for statement, codes in groups.items():
+            key = scope, statement
+            takeover = _Takeover(self._codes.get(key, {}), may_keep, self._note)
+            taken = tuple(map(takeover.visit, codes))
+            placed.update(zip(map(id, codes), taken, strict=True))
+            self._codes[key] = takeover.codes
+            if not statement.lasting:
+                self._keep_alive(key, taken)
+        return _with_inner(code, placed)
+
+    def _keep_alive(self, key: tuple[str, Statement], codes: tuple[CodeType, ...]) -> None:
+        self._alive[key] = codes
+        self._alive.move_to_end(key)
+        while len(self._alive) > _KEPT_STATEMENTS:
+            oldest, _ = self._alive.popitem(last=False)
+            self._codes.pop(oldest, None)
+
+    def cls(self, box: list[Any], name: str, names: Mapping[str, Any], scope: str) -> None:
+        """Put the old class in the place of a new one, if it can stand for it.
+
+        Parameters
+        ----------
+        box
+            The new class, alone; no variable of the caller's may hold it.
+        name
+            The qualified name that it gets.
+        names
+            The namespace in which it gets that name, as it is before.
+        scope
+            As in `code`.
+        """
+        old = self._former(name, names, scope)
+        if old is not None and old is not box[0] and self._may_keep():
+            reason = _stands_in({box[0]: old}, references_of_decorating())
+            self._note("class", name, reason)
+            if reason is None:
+                _place_class(old, box[0])
+                box[0] = old
+        self._classes[scope, name] = weakref.ref(box[0]), state.session.cells
+
+    def _former(self, name: str, names: Mapping[str, Any], scope: str) -> type | None:
+        """Return the class that an earlier cell put under a name; None if it is under it no more."""
+        reference, cell = self._classes.get((scope, name), (None, -1))
+        found = reference() if reference is not None else None
+        return None if found is None or cell == state.session.cells or names.get(name, found) is not found else found
+
+
+def _stands_in(pairs: Mapping[type, type], slack: int) -> str | None:
+    """Return in words why old classes cannot stand for new ones; None if they can.
+
+    Parameters
+    ----------
+    pairs
+        The old classes by the new ones.
+    slack
+        How many other references there are to the new ones.
+    """
+    comparison = Comparison(pairs)
+    for new, old in pairs.items():
+        if (reason := comparison.classes(old, new)) is not None:
+            return reason
+    del new
+    if held := held_from_outside(list(comparison.fresh.values()), (pairs, comparison.fresh), slack):
+        return f"something refers to the new {getattr(held[0], '__name__', type(held[0]).__name__)}"
+    return None
+
+
+def _place_class(old: type, new: type) -> None:
+    if (line := vars(new).get("__firstlineno__")) is not None:
+        type.__setattr__(old, "__firstlineno__", line)
+
+
+_Codes = dict[tuple[str, int], "weakref.ref[CodeType]"]
+
+
+class _Takeover:
+    """Goes through the code objects of one statement and puts the old ones in their places.
+
+    Parameters
+    ----------
+    former
+        The code objects that the statement had before.
+    may_keep
+        Whether old ones may stay.
+    note
+        Told of each function that was there before.
+    """
+
+    def __init__(self, former: _Codes, may_keep: bool, note: Callable[[str, str, str | None], None]) -> None:
+        self._former = former
+        self._may_keep = may_keep
+        self._note = note
+        self._numbers: Counter[str] = Counter()
+        self.codes: _Codes = {}
+
+    def visit(self, code: CodeType) -> CodeType:
+        """Return the old code object that does what `code` does; else `code`, with those inside it replaced."""
+        key = self._key(code)
+        if key is None:
+            return self._visit_inner(code)
+        reference = self._former.get(key)
+        old = reference() if reference is not None else None
+        if old is not None and self._may_keep:
+            reason = code_difference(old, code)
+            if reason is None and not _move(old, code):
+                reason = "a debugger has looked at it"
+            self._note("function", key[0], reason)
+            if reason is None:
+                self._remember(key, old)
+                return old
+        code = self._visit_inner(code)
+        self.codes[key] = weakref.ref(code)
+        return code
+
+    def _key(self, code: CodeType) -> tuple[str, int] | None:
+        """Return what tells a function of this statement from the others; None for a class body or comprehension."""
+        if not code.co_flags & inspect.CO_OPTIMIZED or (code.co_name.startswith("<") and code.co_name != "<lambda>"):
+            return None
+        name = getattr(code, "co_qualname", code.co_name)
+        self._numbers[name] += 1
+        return name, self._numbers[name]
+
+    def _visit_inner(self, code: CodeType) -> CodeType:
+        return _with_inner(code, {id(inner): self.visit(inner) for inner in inner_codes(code)})
+
+    def _remember(self, key: tuple[str, int] | None, code: CodeType) -> None:
+        if key is not None:
+            self.codes[key] = weakref.ref(code)
+        for inner in inner_codes(code):
+            self._remember(self._key(inner), inner)
+
+
+def _with_inner(code: CodeType, placed: Mapping[int, CodeType]) -> CodeType:
+    constants = tuple(placed.get(id(constant), constant) for constant in code.co_consts)
+    if all(after is before for after, before in zip(constants, code.co_consts, strict=True)):
+        return code
+    return code.replace(co_consts=constants)
+
+
+class _Tables:
+    """Line tables that code objects have had: a tracer that is off may look at one again when it is switched on."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[weakref.ref[CodeType], list[bytes]]] = {}
+
+    def keep(self, code: CodeType, table: bytes) -> None:
+        """Keep a table as long as its code object lives."""
+        number, kept = id(code), self._kept
+        if number not in kept:
+            kept[number] = weakref.ref(code, lambda _: kept.pop(number)), []
+        kept[number][1].append(table)
+
+
+_tables = _Tables()
+
+
+def _move(old: CodeType, new: CodeType) -> bool:
+    """Make old code stand where new code that does the same does; return False if that cannot be done."""
+    from . import _native
+
+    inner = zip(inner_codes(old), inner_codes(new), strict=True)
+    if not all(_move(before, now) for before, now in inner):
+        return False
+    if all(getattr(old, name) == getattr(new, name) for name in ("co_filename", "co_firstlineno", "co_linetable")):
+        return True
+    if (table := _native.move(old, new)) is None:
+        return False
+    _tables.keep(old, table)
+    return True
+
+
+_of_shells: weakref.WeakKeyDictionary[object, Definitions] = weakref.WeakKeyDictionary()
+
+
+@contextlib.contextmanager
+def registered(shell: object, definitions: Definitions) -> Iterator[None]:
+    """Have `settled` find the definitions of a shell."""
+    _of_shells[shell] = definitions
+    try:
+        yield
+    finally:
+        _of_shells.pop(shell, None)
+
+
+def of_shell(shell: object) -> Definitions | None:
+    """Return the definitions of a shell; None where the extension is not loaded."""
+    return _of_shells.get(shell) if shell is not None else None
+
+
+def settled(name: str) -> Callable[[Any], Any]:
+    """Return the decorator of a class statement of a cell or script.
+
+    Parameters
+    ----------
+    name
+        The qualified name of the class.
+
+    Returns
+    -------
+    callable
+        Gives for what the statement has made what shall get the name.
+    """
+
+    def settle(*box: Any) -> Any:
+        shell = get_ipython()
+        definitions = of_shell(shell)
+        if shell is None or definitions is None or not issubclass(type(box[0]), type):
+            return box[0]
+        frame = sys._getframe(1)  # noqa: SLF001 - documented, if not for every Python
+        scope = CELLS if frame.f_globals is shell.user_ns else frame.f_code.co_filename
+        made = list(box)
+        del box
+        try:
+            definitions.cls(made, name, frame.f_locals, scope)
+        except Exception:
+            _logger.exception("%s is compiled anew", name)
+        return made[0]
+
+    return settle
