@@ -10,6 +10,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from . import state
@@ -87,31 +88,41 @@ class Run:
             _running.discard(self)
 
 
-_Spent = dict[int, tuple[Entry, int]]
+@dataclass(frozen=True, slots=True)
+class _Spent:
+    """What an entry has taken so far. It is kept with its number: else another one might get the same."""
+
+    entry: Entry
+    wrapper: str
+    nanoseconds: int
 
 
-def _spent() -> _Spent:
-    """Return what each entry that a wrapper's own frame runs has taken so far, in nanoseconds.
-
-    The frames after a graph break run within it. An entry is kept with its number: another one would get the same.
-    """
-    spent: _Spent = {}
+def _spent() -> dict[int, _Spent]:
+    """Return what each entry that the frame of a wrapper itself runs has taken; all others run within those."""
+    spent = {}
     for wrapper in state.cache:
         for entry in tuple(wrapper.entries):
             code = entry.code()
-            if code is not None and (entry.source() is wrapper.code or wrapper.state == "skipped"):
+            if code is not None and entry.source() is wrapper.code:
                 from . import _native  # it is loaded already
 
-                spent[id(entry)] = entry, _native.stats(code)[1]
+                spent[id(entry)] = _Spent(entry, wrapper.name, _native.stats(code)[1])
     return spent
 
 
-def _run_seconds(before: _Spent, finished: Sequence[CompileFinished]) -> float:
+def _run_seconds(before: dict[int, _Spent], finished: Sequence[CompileFinished]) -> float:
+    """Return the time in compiled code; what a graph broke at is compiled in it, and is left out."""
     now = _spent()
-    taken = sum(after - before.get(number, (entry, 0))[1] for number, (entry, after) in now.items()) / 1e9
-    # What is compiled after a graph break is compiled while the entry before it runs.
-    resumed = sum(each.seconds for each in finished if each.frame.startswith("torch_dynamo_resume_in"))
-    return max(taken - resumed, 0.0)
+    taken: dict[str, int] = {}
+    for number, each in now.items():
+        earlier = before[number].nanoseconds if number in before else 0
+        taken[each.wrapper] = taken.get(each.wrapper, 0) + each.nanoseconds - earlier
+    own = {(each.wrapper, each.entry.compile_id, each.entry.frame) for each in now.values()}
+    inner: dict[str, float] = {}
+    for event in finished:
+        if (event.wrapper, event.compile_id, event.frame) not in own:
+            inner[event.wrapper] = inner.get(event.wrapper, 0.0) + event.seconds
+    return sum(max(0.0, nanoseconds / 1e9 - inner.get(name, 0.0)) for name, nanoseconds in taken.items())
 
 
 def cell_begins(_: ExecutionInfo) -> None:

@@ -24,6 +24,8 @@ __all__ = ["page", "report", "table"]
 
 # The details belong to the row above them.
 _JOINED = f"border-bottom: 1px solid {GREY}; text-align: left; padding: 0 0 6px 1.2em"
+# What unfolds scrolls by itself: it may not stretch the table around it.
+_NO_WIDER = "width: 0; min-width: 100%"
 _MEMBER = "padding-left: 1.2em"
 _STATE_COLOURS = {"compiled": "#2e9e5b", "at limit": "#d64545", "eager": "#c98a1b", "skipped": "#c98a1b"}
 # Browsers take long over pages that are larger; a JSON file has everything.
@@ -164,7 +166,8 @@ def _wrapper(wrapper: WrapperInfo, title: str, details: Mapping[int, EntryDetail
         escaped(wrapper.last_reason or ""),
     ]
     row = f"<tr>{cells(values, _HEADS)}</tr>".replace(f"; border-bottom: 1px solid {GREY}", "")
-    return f'{row}<tr><td colspan="{len(_HEADS)}" style="{_JOINED}">{_inside(wrapper, details, room)}</td></tr>'
+    inside = f'<div style="{_NO_WIDER}">{_inside(wrapper, details, room)}</div>'
+    return f'{row}<tr><td colspan="{len(_HEADS)}" style="{_JOINED}">{inside}</td></tr>'
 
 
 def _inside(wrapper: WrapperInfo, details: Mapping[int, EntryDetails], room: _Room) -> str:

@@ -28,10 +28,10 @@ def details(found: EntryDetails, title: str) -> str:
         parts.append(fold(label, grid(_GUARD_HEADS, map(_guard, found.guards))))
     if found.inputs:
         rows = ((f"<code>{escaped(name)}</code>", escaped(what)) for name, what in found.inputs.items())
-        parts.append(fold(f"Inputs ({len(found.inputs):,})", grid(_INPUT_HEADS, rows)))
+        parts.append(fold(f"Inputs ({len(found.inputs):,})", grid(_INPUT_HEADS, rows, wide=False)))
     if found.phases:
         rows = ((escaped(name), words.duration(seconds)) for name, seconds in found.phases)
-        parts.append(fold("Compilation", grid(_PHASE_HEADS, rows)))
+        parts.append(fold("Compilation", grid(_PHASE_HEADS, rows, wide=False)))
     parts += [fold(words.printable(each.title), _listing(each)) for each in found.listings]
     content = "".join(parts) or "<div>nothing is kept of it</div>"
     return fold(title, f'<div style="padding-left: 1.2em">{content}</div>')

@@ -47,7 +47,8 @@ def cells(values: Sequence[str], heads: Heads) -> str:
     return "".join(f'<td style="{style}">{value}</td>' for value, (_, style) in zip(values, heads, strict=True))
 
 
-def grid(heads: Heads, rows: Iterable[Sequence[str]]) -> str:
-    """Return a table. It scrolls by itself where a page is narrow."""
+def grid(heads: Heads, rows: Iterable[Sequence[str]], *, wide: bool = True) -> str:
+    """Return a table, as wide as there is room or as its content. It scrolls by itself where a page is narrow."""
     body = "".join(f"<tr>{cells(row, heads)}</tr>" for row in rows)
-    return f'<div style="overflow-x: auto"><table style="{TABLE}">{head(heads)}<tbody>{body}</tbody></table></div>'
+    style = TABLE if wide else TABLE.replace("width: 100%", "width: auto")
+    return f'<div style="overflow-x: auto"><table style="{style}">{head(heads)}<tbody>{body}</tbody></table></div>'
