@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from . import interrupts
 from .sources import PARTS, is_static, mro, namespace, own_dict
 from .supported import require
 
@@ -96,6 +97,7 @@ from torch._dynamo.variables.lists import CommonListMethodsVariable
 from torch._dynamo.variables.misc import PythonModuleVariable
 from torch._dynamo.variables.object_protocol import _get_cached_slots
 from torch._dynamo.variables.user_defined import UserDefinedClassVariable, UserDefinedObjectVariable
+from torch._library.simple_registry import find_torch_dispatch_rule
 from torch.nn.modules import module
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.utils._config_module import _UNSET_SENTINEL
@@ -649,7 +651,7 @@ class _Observed:
         if trace_rules.check(frame.f_code, frame=frame):
             return self._inner(frame, entry, frame_state)  # torch's own code: nothing to tell anybody
         observer = self._observer
-        with _settings(frame.f_code), contextlib.ExitStack() as for_this_frame:
+        with _interrupts_held(), _settings(frame.f_code), contextlib.ExitStack() as for_this_frame:
             uncounted = observer.started(
                 Frame(frame.f_code, frame.f_locals, frame.f_globals, frame.closure or ()),
                 _next_compile_id(frame_state),
@@ -704,6 +706,21 @@ class _Observed:
             raise error
         finally:
             del error
+
+
+@contextlib.contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Hold interrupts back; set the anomaly mode back that torch has on while it traces a backward pass."""
+    enabled, check_nan = torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
+    try:
+        with interrupts.held(_NOT_TO_RAISE):
+            yield
+    finally:
+        torch.set_anomaly_enabled(enabled, check_nan)
+
+
+# C++ that may not throw calls it for each operation.
+_NOT_TO_RAISE = frozenset((find_torch_dispatch_rule.__code__,))
 
 
 def _forget_stacks() -> None:

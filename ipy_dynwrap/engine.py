@@ -19,6 +19,7 @@ from .dynamo import callback_now
 from .dynamo_trace import Trace
 from .events import CompileFinished, CompileStarted, EagerCall, GraphBreak
 from .families import ByIdentity, Family
+from .interrupts import deliver, owed
 from .keys import Kin, is_suspended, kin_of, own_code
 from .learning import Compilation, bind
 from .naming import function_behind
@@ -458,6 +459,7 @@ class Space:
             stack.pop()
             dynamo.set_back(modes)
             self._count(wrapper, failed=True, is_inner=call.is_inner)
+            deliver()
             raise
         stack.pop()
         eager = _native.runs() == runs
@@ -465,6 +467,8 @@ class Space:
         if eager:
             call.family.forget(call.target)
             self._say_eager(call)
+        if owed:
+            deliver()
         return result
 
     @staticmethod

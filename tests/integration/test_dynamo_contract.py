@@ -147,6 +147,7 @@ NAMES = {
     "torch._inductor.list_mode_options": "the names of modes",
     "torch._inductor.output_code.CompiledFxGraph.post_compile": "generated code",
     "torch.autograd.graph._engine_run_backward": "nothing is routed during backward",
+    "torch._library.simple_registry.find_torch_dispatch_rule.__code__": "where an interrupt would end the process",
     "torch.fx._symbolic_trace.is_fx_symbolic_tracing": "whether FX is tracing",
     "torch.nn.Module._call_impl": "graph modules without global hooks",
     "torch.nn.Module._wrapped_call_impl": "what a call of a module runs",
