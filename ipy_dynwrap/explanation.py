@@ -58,7 +58,7 @@ def recompilations(events: Iterable[Event], wrappers: Iterable[WrapperInfo]) -> 
         reasons = event.reasons or (() if event.wrapper in met else _of_key(wrapper))
         met.add(event.wrapper)
         if reasons:
-            todo = advice(reasons[0], wrapper.options if wrapper is not None else "")
+            todo = advice(reasons[0], wrapper.options, wrapper.kind) if wrapper is not None else advice(reasons[0])
             found.append(
                 Recompilation(
                     event.wrapper, event.target, event.at, event.place, reasons[0], reasons[1:], todo, event.seconds
@@ -138,7 +138,7 @@ def _told(wrapper: WrapperInfo, events: Iterable[Event]) -> Iterator[str]:
                     f"compiled {what}" if event.outcome == "compiled" else f"made no graph of {what}, which calls on,"
                 )
                 yield f"  {event.compile_id} {done} in {words.duration(event.seconds)}, {why}{where}"
-                todo = advice(reasons[0], wrapper.options) if reasons else ""
+                todo = advice(reasons[0], wrapper.options, wrapper.kind) if reasons else ""
                 if todo and todo not in advised:
                     advised.add(todo)
                     yield f"    {todo}"

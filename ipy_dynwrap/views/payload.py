@@ -312,12 +312,12 @@ def _run_text(run: CellRun) -> str:
 
 def whys(events: Sequence[Event], info: CacheInfo) -> dict[str, Any]:
     """Return why things compiled again, or ran eager, the newest first; what is alike in all but time, once."""
-    options = {wrapper.name: wrapper.options for wrapper in info.wrappers}
+    known_as = {wrapper.name: (wrapper.options, wrapper.kind) for wrapper in info.wrappers}
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for event in reversed(events):
         match event:
             case CompileFinished(outcome="compiled" | "no graph", reasons=[reason, *others]):
-                outcome, remedy = "compiled again", advice(reason, options.get(event.wrapper, ""))
+                outcome, remedy = "compiled again", advice(reason, *known_as.get(event.wrapper, ()))
             case CompileFinished(outcome="at limit" | "skipped" | "failed" | "put off"):
                 outcome, reason, others, remedy = event.outcome, event.detail, [], ""
             case EagerCall():

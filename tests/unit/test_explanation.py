@@ -48,10 +48,9 @@ def test_the_rows_of_a_family_are_told_apart_and_each_value_has_its_reason():
         "Net.forward (inductor): compiled, 0 of 8 entries; 2 calls: 0 hits, 0 eager, 0 failed",
         "  0/0 compiled Net.forward in 50 ms, for the first time (cell 4, line 2)",
         "  0/1 compiled Net.forward in 50 ms, because self.k 2 -> 3 (cell 4, line 2)",
-        "    as a tensor or a buffer it may change freely, unless Python decides by it",
+        "    an int attribute of a module is a constant of the graph; a tensor or a buffer may change",
         "Net.forward [self.k = 4] (inductor): compiled, 0 of 8 entries; 2 calls: 1 hit, 0 eager, 0 failed",
         "  1/0 compiled Net.forward in 50 ms, first call with self.k = 4 (cell 4, line 2)",
-        "    as a tensor or a buffer it may change freely, unless Python decides by it",
     ]
 
 
@@ -128,28 +127,20 @@ def test_recompilations_have_their_reason_and_what_helps():
 
 
 @pytest.mark.parametrize(
-    ("reason", "options", "part"),
+    ("reason", "options", "kind", "part"),
     [
-        ("x.shape[2] 4 -> 5", "inductor", "torch._dynamo.mark_dynamic(x, 2)"),
-        ("x.shape[0] 4 -> 5", "inductor, static shapes", "--no-dynamic"),
-        ("x.shape[0] 4 -> 1", "inductor", None),
-        ("x.shape[0] 0 -> 4", "inductor", None),
-        ("self.shift.shape[0] 4 -> 5", "inductor", None),
-        ("x[0].shape[0] 4 -> 5", "inductor", None),
-        ("x.shape[0] is 7, compiled for x.shape[0] % 2 == 0", "inductor", None),
-        ("self.k 2 -> 3", "inductor", "a tensor or a buffer"),
-        ("self.l.rate 0.5 -> 1e-05", "inductor", "a tensor or a buffer"),
-        ("first call with self.k = 3", "inductor", "a tensor or a buffer"),
-        ("first call with self.k = 3, self.mode = 'a'", "inductor", None),
-        ("self.mode 'a' -> 'b'", "inductor", None),
-        ("self.training True -> False", "inductor", None),
-        ("n 1 -> 5", "inductor", None),
-        ("backend object differs", "mine", "same backend object"),
-        ("options differ: eager", "eager", "same options"),
-        ("helper was redefined", "inductor", None),
-        ("grad mode on -> off", "inductor", None),
+        ("x.shape[2] 4 -> 5", "inductor", "module", "torch._dynamo.mark_dynamic(x, 2)"),
+        ("x.shape[0] 4 -> 5", "inductor, static shapes", "module", "--no-dynamic"),
+        ("x.shape[0] 4 -> 1", "inductor, static shapes", "module", "sizes 0 and 1"),
+        ("self.shift.shape[0] 4 -> 5", "inductor", "module", None),
+        ("self.k 2 -> 3", "inductor", "module", "a tensor or a buffer"),
+        ("self.k 2 -> 3", "inductor", "method", None),
+        ("self.mode 'a' -> 'b'", "inductor", "module", None),
+        ("backend object differs", "mine", "module", "same backend object"),
+        ("options differ: eager", "eager", "function", "same options"),
+        ("grad mode on -> off", "inductor", "module", None),
     ],
 )
-def test_advice_is_given_only_where_it_helps(reason, options, part):
-    said = advice(reason, options)
+def test_advice_is_given_only_where_it_helps(reason, options, kind, part):
+    said = advice(reason, options, kind)
     assert (part in said) if part else said == ""
