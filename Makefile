@@ -36,7 +36,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-native test-random test-stand-in browser lint format bench wheel clean
+.PHONY: help demo test test-native test-random test-stand-in test-js browser lint format bench bench-inspector wheel clean
 
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-13s %s\n", $$1, $$2 }'
@@ -65,6 +65,9 @@ test-stand-in: $(INSTALLED) ## Run Dynamo's own tests, TORCH_TESTS=FOLDER, with 
 	@test -n "$(TORCH_TESTS)" || { echo "Say where they are: TORCH_TESTS=pytorch/test/dynamo, of the installed release."; exit 1; }
 	@$(BIN)/python tools/stand_in.py $(STAND_IN_ARGS) $(TORCH_TESTS)
 
+test-js: $(INSTALLED) ## Lint and test the widget's JavaScript, where there is npm
+	@$(BIN)/python tools/test_js.py
+
 browser: $(INSTALLED)
 	@$(BIN)/python tools/browser.py
 
@@ -81,6 +84,9 @@ format: $(INSTALLED) ## Format Python and C
 
 bench: $(INSTALLED) ## Measure what a routed call costs beside torch.compile's
 	@$(BIN)/python benchmarks/routed_call.py
+
+bench-inspector: $(INSTALLED) $(browser) ## Measure the inspector with 1,000 wrappers in a browser
+	@$(BIN)/python benchmarks/inspector.py
 
 wheel: $(INSTALLED) ## Build the sdist, a wheel from it, and try the wheel in an environment of its own
 	@rm -rf dist

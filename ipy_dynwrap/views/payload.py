@@ -8,15 +8,16 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from ipy_dynwrap.events import CompileFinished, EagerCall
+from ipy_dynwrap.explanation import recompilations
 from ipy_dynwrap.naming import parse
 
 from . import alone, text, words
-from .advice import advice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ipy_dynwrap.events import Event
+    from ipy_dynwrap.explanation import Recompilation
     from ipy_dynwrap.snapshot import CacheInfo, CellRun, EntryDetails, GuardInfo, Listing, WrapperInfo
 
 __all__ = ["Rows", "details", "entry", "last_cell", "runs", "sums", "whys"]
@@ -312,31 +313,35 @@ def _run_text(run: CellRun) -> str:
 
 def whys(events: Sequence[Event], info: CacheInfo) -> dict[str, Any]:
     """Return why things compiled again, or ran eager, the newest first; what is alike in all but time, once."""
-    known_as = {wrapper.name: (wrapper.options, wrapper.kind) for wrapper in info.wrappers}
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for event in reversed(events):
+    again = recompilations(events, info.wrappers)
+    told = [(each.at, _why("compiled again", each, each.reason, each.others, each.advice)) for each in again]
+    for event in events:
         match event:
-            case CompileFinished(outcome="compiled" | "no graph", reasons=[reason, *others]):
-                outcome, remedy = "compiled again", advice(reason, *known_as.get(event.wrapper, ()))
             case CompileFinished(outcome="at limit" | "skipped" | "failed" | "put off"):
-                outcome, reason, others, remedy = event.outcome, event.detail, [], ""
+                told.append((event.at, _why(event.outcome, event, event.detail)))
             case EagerCall():
-                outcome, reason, others, remedy = "ran eager", event.reason, [], ""
-            case _:
-                continue
-        place = "" if event.place is None else str(event.place)
-        known = found.get((outcome, event.wrapper, reason, place))
-        if known is not None:
-            known["times"] += 1
-            continue
-        found[outcome, event.wrapper, reason, place] = {
-            "outcome": outcome,
-            "wrapper": event.wrapper,
-            "target": words.cut(event.target),
-            "place": place,
-            "reason": words.cut(reason),
-            "others": [words.cut(each) for each in others],
-            "advice": remedy,
-            "times": 1,
-        }
+                told.append((event.at, _why("ran eager", event, event.reason)))
+    found: dict[tuple[str, ...], dict[str, Any]] = {}
+    for _, why in sorted(told, key=lambda each: each[0], reverse=True):
+        known = found.setdefault(tuple(why[name] for name in ("outcome", "wrapper", "reason", "place")), why)
+        known["times"] += 1
     return {"more": max(0, len(found) - _WHYS), "whys": list(found.values())[:_WHYS]}
+
+
+def _why(
+    outcome: str,
+    event: CompileFinished | EagerCall | Recompilation,
+    reason: str,
+    others: Sequence[str] = (),
+    advice: str = "",
+) -> dict[str, Any]:
+    return {
+        "outcome": outcome,
+        "wrapper": event.wrapper,
+        "target": words.cut(event.target),
+        "place": "" if event.place is None else str(event.place),
+        "reason": words.cut(reason),
+        "others": [words.cut(each) for each in others],
+        "advice": advice,
+        "times": 0,
+    }

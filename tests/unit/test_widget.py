@@ -303,6 +303,12 @@ def test_why_is_told_newest_first_and_once(inspect):
     assert whys[-1]["others"] == ["or"]
 
 
+def test_a_new_value_of_a_key_is_a_reason(inspect):
+    events = [CompileFinished("Net#1", "Net.forward", "Net", "1/0", (), None, 1.0, "compiled")]
+    (why,) = ask(inspect(lambda: cache(*family(2)), events=lambda: events), op="why")["whys"]
+    assert (why["outcome"], why["reason"]) == ("compiled again", "first call with self.k = 1")
+
+
 def test_the_timeline_fits_the_wall_time(inspect):
     runs = [
         CellRun(1, 5.0, 1.0),

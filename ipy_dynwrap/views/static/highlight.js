@@ -9,7 +9,7 @@ function words(list) {
   return `(?<word>\\b(?:${list.replaceAll(" ", "|")})\\b)`;
 }
 
-const NUMBER = "(?<number>\\b(?:0[xX][\\da-fA-F]+|\\d[\\d_]*\\.?\\d*(?:[eE][+-]?\\d+)?)[a-zA-Z]*\\b)";
+const NUMBER = "(?<number>\\b\\d[\\w.]*)";
 const CALL = "(?<call>\\b[A-Za-z_]\\w*(?=\\())";
 const LINE_STRING = String.raw`"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?`;
 

@@ -5,7 +5,7 @@ class Fetched {
   constructor(send, op) {
     this.send = send;
     this.op = op;
-    this.element = node("div", { class: `dw-list dw-${op}` });
+    this.element = node("div", { class: `dw-list dw-list-${op}` });
     this.visible = false;
   }
 

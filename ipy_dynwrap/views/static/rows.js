@@ -232,7 +232,7 @@ export class WrapperRow extends Row {
     const heads = ["Entry", "Why", "Asked for in", "Hits", "Run time", "Compile time"];
     this.entryTable = node(
       "table",
-      { class: "dw-entries" },
+      { class: "dw-entry-table" },
       node("caption", { class: "dw-hidden" }, "Cache entries, oldest first"),
       node(
         "thead",

@@ -11,6 +11,7 @@ export class View {
     this.known = new Map();
     this.names = [];
     this.revision = 0;
+    this.asked = null;
     this.build(el);
     this.onState = () => this.update();
     this.onMessage = (message) => this.receive(message);
@@ -106,7 +107,7 @@ export class View {
 
   /** Ask for the rows that changed since the last answer; one request at a time. */
   askRows() {
-    if (this.asked && performance.now() - this.asked < ANSWER_MS) return;
+    if (this.asked !== null && performance.now() - this.asked < ANSWER_MS) return;
     this.asked = performance.now();
     this.send({ op: "rows", since: this.revision });
   }
