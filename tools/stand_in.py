@@ -4,48 +4,30 @@
 
 TESTS are files or folders of PyTorch's ``test/dynamo``, of the release that is installed; they are not part of this
 project. What passes with torch's must pass with ours. Differences that are known, each with its reason, are in
-`stand_in_known.toml`; any other makes the exit status 1. What passes with ours only is printed, no more.
+`stand_in_known.toml`; any other makes the exit status 1. What passes with ours only is printed, no more
+(`stand_in_report.py`).
 """
 
 from __future__ import annotations
 
 import argparse
-import fnmatch
 import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 import tomllib
 from stand_in_plugin import STARTED
+from stand_in_report import UNKNOWN, Comparison, Known, Outcome, counts, details, heading
 
 HERE = Path(__file__).parent
 KNOWN = HERE / "stand_in_known.toml"
 # The worst that was reported of a test is its outcome: a teardown may fail after a call that passed.
 WORST_FIRST = ("failed", "xfailed", "skipped", "passed", STARTED)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How one test ended, and the first line of what it raised."""
-
-    word: str
-    error: str
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A test that passes with one and not with the other."""
-
-    test: str
-    torch: Outcome
-    ours: Outcome
 
 
 def outcomes_of(file: Path, *, stand_in: bool, timeout: int, log: Path) -> dict[str, Outcome]:
@@ -100,29 +82,6 @@ def _end_unfinished(log: Path) -> None:
                 print(json.dumps(entry), file=output)
 
 
-def differences(torch: dict[str, Outcome], ours: dict[str, Outcome]) -> Iterator[Difference]:
-    """Yield each test that passed with one and not with the other."""
-    missing = Outcome("not run", "")
-    for test in sorted(torch.keys() | ours.keys()):
-        first, second = torch.get(test, missing), ours.get(test, missing)
-        if (first.word == "passed") != (second.word == "passed"):
-            yield Difference(test, first, second)
-
-
-class Known:
-    """The differences with a reason."""
-
-    def __init__(self, reasons: dict[str, list[str]]) -> None:
-        self._reasons = reasons
-
-    def reason(self, difference: Difference) -> str | None:
-        """Return why a test may differ; None if nothing says so."""
-        for reason, patterns in self._reasons.items():
-            if any(fnmatch.fnmatchcase(difference.test, pattern) for pattern in patterns):
-                return reason
-        return "passes with ours only" if difference.ours.word == "passed" else None
-
-
 def test_files(given: Iterable[Path]) -> list[Path]:
     """Return the files of tests among `given`, and in the folders among them."""
     return [file.resolve() for path in given for file in (sorted(path.glob("test_*.py")) if path.is_dir() else [path])]
@@ -136,8 +95,8 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--logs", type=Path, help="where outcomes and output are kept; those already there are not run")
     arguments = parser.parse_args()
-    known = Known(tomllib.loads(KNOWN.read_text()))
-    by_reason: Counter[str | None] = Counter()
+    known, total = Known(tomllib.loads(KNOWN.read_text())), Comparison()
+    print(heading())
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(arguments.jobs) as pool:
         logs: Path = arguments.logs or Path(scratch)
         logs.mkdir(parents=True, exist_ok=True)
@@ -151,27 +110,11 @@ def main() -> int:
             for file in test_files(arguments.tests)
         ]
         for file, torch, ours in runs:
-            _print_counts(file, torch.result(), ours.result())
-            for each in differences(torch.result(), ours.result()):
-                reason = known.reason(each)
-                by_reason[reason] += 1
-                _print_difference(each, reason)
-    for reason, count in by_reason.most_common():
-        print(f"{count:5} {reason or 'without a known reason'}")
-    return 1 if by_reason[None] else 0
-
-
-def _print_counts(file: Path, torch: dict[str, Outcome], ours: dict[str, Outcome]) -> None:
-    passed = [sum(outcome.word == "passed" for outcome in each.values()) for each in (torch, ours)]
-    total = len(torch.keys() | ours.keys())
-    print(f"{file.name}: {total} tests; {passed[0]} pass with torch.compile, {passed[1]} with ours", flush=True)
-
-
-def _print_difference(each: Difference, reason: str | None) -> None:
-    print(f"  {each.test}: {each.torch.word} with torch.compile, {each.ours.word} with ours")
-    print(f"      {each.ours.error or each.torch.error}")
-    if reason:
-        print(f"      known: {reason}")
+            compared = Comparison.of(torch.result(), ours.result())
+            print(counts(file.name, compared), flush=True)
+            total.add(compared)
+    print(counts("all", total), *details(total, known), sep="\n")
+    return any(known.reason(test) == UNKNOWN for test in total.torch_only)
 
 
 if __name__ == "__main__":

@@ -87,7 +87,19 @@ def _replace() -> None:
 
     # Both make compiled code: no matter for Dynamo to trace, as torch's own.
     torch.compile = dynamo.keep_out(compile, traced_through=True)
+    torch._dynamo.OptimizedModule = _optimized_module(torch._dynamo.OptimizedModule)  # noqa: SLF001 - what its tests ask for
     torch._dynamo.optimize = dynamo.keep_out(optimize)  # noqa: SLF001 - the same
+
+
+def _optimized_module(torchs: type) -> type:
+    """Return what stands for torch's class of compiled modules where a test asks whether something is one."""
+    from ipy_dynwrap.compiled_module import Compiled
+
+    class Kind(type):
+        def __instancecheck__(cls, instance: object) -> bool:
+            return isinstance(instance, torchs | Compiled)
+
+    return Kind("OptimizedModule", (), {})
 
 
 def _asked_by_torch() -> bool:
