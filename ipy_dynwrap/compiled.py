@@ -48,9 +48,9 @@ def compile(  # noqa: A001 - the same
     Returns
     -------
     callable
-        For a module, an object that behaves as the module does; the module itself stays eager when it is called. For a
-        class, the class, whose instances are compiled when they are called. For an ``async`` or a generator function,
-        itself. Otherwise a function with the target's signature.
+        For a module, an object that behaves as the module does, its ``forward`` compiled, too; the module itself stays
+        eager when it is called. For a class, the class, whose instances are compiled when they are called. For an
+        ``async`` or a generator function, itself. Otherwise a function with the target's signature.
 
     Raises
     ------
