@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from . import definitions
+from . import definitions, definitions_modules
 from .config import of_shell
 from .definitions import Definitions, Statement
 
@@ -40,6 +40,7 @@ def install(undo: ExitStack, shell: InteractiveShell) -> Definitions:
     scripts: list[str] = []
     _hook_compiler(undo, shell, found, scripts)
     _hook_scripts(undo, shell, scripts)
+    definitions_modules.install(undo, found)
     return found
 
 

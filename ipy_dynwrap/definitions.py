@@ -15,11 +15,10 @@ As long as nothing has been compiled, all is left alone.
 from __future__ import annotations
 
 import contextlib
-import inspect
 import logging
 import sys
 import weakref
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import CodeType
@@ -28,8 +27,10 @@ from typing import Any
 from IPython.core.getipython import get_ipython
 
 from . import state
-from .definitions_content import Comparison, code_difference, inner_codes
-from .definitions_island import held_from_outside, references_of_decorating
+from .definitions_classes import classes_in, drop_pairs, is_key, paired, place_class, why_not
+from .definitions_code import Codes, Takeover, codes_in, with_inner
+from .definitions_content import inner_codes
+from .definitions_island import references_of_decorating
 
 __all__ = ["Definition", "Definitions", "Statement", "of_shell", "registered", "settled"]
 
@@ -93,7 +94,7 @@ class Definitions:
 
     def __init__(self, is_on: Callable[[], bool]) -> None:
         self._is_on = is_on
-        self._codes: dict[tuple[str, Statement], _Codes] = {}
+        self._codes: dict[tuple[str, Statement], Codes] = {}
         self._alive: OrderedDict[tuple[str, Statement], tuple[CodeType, ...]] = OrderedDict()
         self._classes: dict[tuple[str, str], tuple[weakref.ref[type], int]] = {}
         self._found: dict[tuple[str, str], Definition] = {}
@@ -131,13 +132,13 @@ class Definitions:
         may_keep = self._may_keep()
         for statement, codes in groups.items():
             key = scope, statement
-            takeover = _Takeover(self._codes.get(key, {}), may_keep, self._note)
+            takeover = Takeover(self._codes.get(key, {}), may_keep, self._note)
             taken = tuple(map(takeover.visit, codes))
             placed.update(zip(map(id, codes), taken, strict=True))
             self._codes[key] = takeover.codes
             if not statement.lasting:
                 self._keep_alive(key, taken)
-        return _with_inner(code, placed)
+        return with_inner(code, placed)
 
     def _keep_alive(self, key: tuple[str, Statement], codes: tuple[CodeType, ...]) -> None:
         self._alive[key] = codes
@@ -162,10 +163,10 @@ class Definitions:
         """
         old = self._former(name, names, scope)
         if old is not None and old is not box[0] and self._may_keep():
-            reason = _stands_in({box[0]: old}, references_of_decorating())
-            self._note("class", name, reason)
-            if reason is None:
-                _place_class(old, box[0])
+            found = why_not({box[0]: old}, references_of_decorating())
+            self._note("class", name, None if found is None else found[1])
+            if found is None:
+                place_class(old, box[0])
                 box[0] = old
         self._classes[scope, name] = weakref.ref(box[0]), state.session.cells
 
@@ -175,129 +176,53 @@ class Definitions:
         found = reference() if reference is not None else None
         return None if found is None or cell == state.session.cells or names.get(name, found) is not found else found
 
+    def remember(self, scope: str, namespace: Mapping[str, Any]) -> None:
+        """Take note of what a module that was imported before has defined."""
+        for name, value in list(namespace.items()):
+            found = tuple(codes_in(value, str(namespace.get("__name__"))))
+            if found:
+                key = scope, Statement(name, 1, lasting=True)
+                takeover = Takeover({}, may_keep=False, note=self._note)
+                for code in found:
+                    takeover.visit(code)
+                self._codes[key] = takeover.codes
+        self._note_classes(scope, namespace)
 
-def _stands_in(pairs: Mapping[type, type], slack: int) -> str | None:
-    """Return in words why old classes cannot stand for new ones; None if they can.
+    def classes_of(self, scope: str, namespace: Mapping[str, Any]) -> dict[str, type]:
+        """Return the classes that a module has, or had before its namespace was cleared, by name."""
+        known = {
+            name: cls for (where, name), (found, _) in self._classes.items() if where == scope and (cls := found())
+        }
+        return {**known, **classes_in(namespace)}
 
-    Parameters
-    ----------
-    pairs
-        The old classes by the new ones.
-    slack
-        How many other references there are to the new ones.
-    """
-    comparison = Comparison(pairs)
-    for new, old in pairs.items():
-        if (reason := comparison.classes(old, new)) is not None:
-            return reason
-    del new
-    if held := held_from_outside(list(comparison.fresh.values()), (pairs, comparison.fresh), slack):
-        return f"something refers to the new {getattr(held[0], '__name__', type(held[0]).__name__)}"
-    return None
+    def classes(self, scope: str, namespace: dict[str, Any], former: dict[str, type]) -> None:
+        """Put old classes into a module that has been executed again, for new ones that they can stand for.
 
+        Parameters
+        ----------
+        scope, namespace
+            The module.
+        former
+            What `classes_of` returned before.
+        """
+        if self._may_keep():
+            pairs = paired(former, namespace)
+            while pairs:
+                # Alone for a moment: those of one name stay or go together.
+                if (found := why_not(pairs, 0, namespace)) is None:
+                    break
+                name = found[0].partition(".")[0]
+                self._note("class", name, found[1])
+                drop_pairs(pairs, name)
+            for name in [name for name, value in namespace.items() if is_key(value, pairs)]:
+                place_class(pairs[namespace[name]], namespace[name])
+                namespace[name] = pairs[namespace[name]]
+                self._note("class", name, None)
+        self._note_classes(scope, namespace)
 
-def _place_class(old: type, new: type) -> None:
-    if (line := vars(new).get("__firstlineno__")) is not None:
-        type.__setattr__(old, "__firstlineno__", line)
-
-
-_Codes = dict[tuple[str, int], "weakref.ref[CodeType]"]
-
-
-class _Takeover:
-    """Goes through the code objects of one statement and puts the old ones in their places.
-
-    Parameters
-    ----------
-    former
-        The code objects that the statement had before.
-    may_keep
-        Whether old ones may stay.
-    note
-        Told of each function that was there before.
-    """
-
-    def __init__(self, former: _Codes, may_keep: bool, note: Callable[[str, str, str | None], None]) -> None:
-        self._former = former
-        self._may_keep = may_keep
-        self._note = note
-        self._numbers: Counter[str] = Counter()
-        self.codes: _Codes = {}
-
-    def visit(self, code: CodeType) -> CodeType:
-        """Return the old code object that does what `code` does; else `code`, with those inside it replaced."""
-        key = self._key(code)
-        if key is None:
-            return self._visit_inner(code)
-        reference = self._former.get(key)
-        old = reference() if reference is not None else None
-        if old is not None and self._may_keep:
-            reason = code_difference(old, code)
-            if reason is None and not _move(old, code):
-                reason = "a debugger has looked at it"
-            self._note("function", key[0], reason)
-            if reason is None:
-                self._remember(key, old)
-                return old
-        code = self._visit_inner(code)
-        self.codes[key] = weakref.ref(code)
-        return code
-
-    def _key(self, code: CodeType) -> tuple[str, int] | None:
-        """Return what tells a function of this statement from the others; None for a class body or comprehension."""
-        if not code.co_flags & inspect.CO_OPTIMIZED or (code.co_name.startswith("<") and code.co_name != "<lambda>"):
-            return None
-        name = getattr(code, "co_qualname", code.co_name)
-        self._numbers[name] += 1
-        return name, self._numbers[name]
-
-    def _visit_inner(self, code: CodeType) -> CodeType:
-        return _with_inner(code, {id(inner): self.visit(inner) for inner in inner_codes(code)})
-
-    def _remember(self, key: tuple[str, int] | None, code: CodeType) -> None:
-        if key is not None:
-            self.codes[key] = weakref.ref(code)
-        for inner in inner_codes(code):
-            self._remember(self._key(inner), inner)
-
-
-def _with_inner(code: CodeType, placed: Mapping[int, CodeType]) -> CodeType:
-    constants = tuple(placed.get(id(constant), constant) for constant in code.co_consts)
-    if all(after is before for after, before in zip(constants, code.co_consts, strict=True)):
-        return code
-    return code.replace(co_consts=constants)
-
-
-class _Tables:
-    """Line tables that code objects have had: a tracer that is off may look at one again when it is switched on."""
-
-    def __init__(self) -> None:
-        self._kept: dict[int, tuple[weakref.ref[CodeType], list[bytes]]] = {}
-
-    def keep(self, code: CodeType, table: bytes) -> None:
-        """Keep a table as long as its code object lives."""
-        number, kept = id(code), self._kept
-        if number not in kept:
-            kept[number] = weakref.ref(code, lambda _: kept.pop(number)), []
-        kept[number][1].append(table)
-
-
-_tables = _Tables()
-
-
-def _move(old: CodeType, new: CodeType) -> bool:
-    """Make old code stand where new code that does the same does; return False if that cannot be done."""
-    from . import _native
-
-    inner = zip(inner_codes(old), inner_codes(new), strict=True)
-    if not all(_move(before, now) for before, now in inner):
-        return False
-    if all(getattr(old, name) == getattr(new, name) for name in ("co_filename", "co_firstlineno", "co_linetable")):
-        return True
-    if (table := _native.move(old, new)) is None:
-        return False
-    _tables.keep(old, table)
-    return True
+    def _note_classes(self, scope: str, namespace: Mapping[str, Any]) -> None:
+        for name, cls in classes_in(namespace).items():
+            self._classes[scope, name] = weakref.ref(cls), state.session.cells
 
 
 _of_shells: weakref.WeakKeyDictionary[object, Definitions] = weakref.WeakKeyDictionary()

@@ -91,15 +91,20 @@ class Comparison:
     ----------
     fresh
         By their numbers, the new objects with an identity whose old counterparts are other objects. They would be lost.
+    owners
+        By the same numbers, the qualified names of the classes that they belong to.
     """
 
     def __init__(self, pairs: Mapping[type, type]) -> None:
         self._pairs = pairs
         self._met: set[tuple[int, int]] = set()
         self.fresh: dict[int, Any] = {}
+        self.owners: dict[int, str] = {}
+        self._owner = ""
 
     def classes(self, old: type, new: type) -> str | None:
         """Return in words why the old class cannot stand for the new one; None if its content is the same."""
+        self._owner = new.__qualname__
         if type(old) is not type or type(new) is not type:
             return f"its metaclass is {type(new).__qualname__}"
         for name in ("__name__", "__qualname__", "__module__"):
@@ -128,6 +133,7 @@ class Comparison:
 
     def _note(self, new: Any) -> None:
         self.fresh[id(new)] = new
+        self.owners[id(new)] = self._owner
 
     def _differ(self, old: type, new: type) -> bool:
         return old is not new and self._pairs.get(new) is not old
@@ -183,6 +189,9 @@ class Comparison:
             return next((w for n in _PARTS[kind] if (w := self.values(_part(old, n), _part(new, n))) is not None), None)
         if kind is types.MappingProxyType:
             return self._items(old, new)
+        if kind.__module__ == "torch.autograd.grad_mode":  # what `@torch.no_grad()` and the like close over
+            self._note(new)
+            return self._items(vars(old), vars(new))
         if kind is _DATACLASS_PARAMS:
             return None if repr(old) == repr(new) else "changed"
         return f"{shown(new)} is not known to be immutable"
@@ -234,6 +243,7 @@ _PARTS: dict[type, tuple[str, ...]] = {
     property: ("fget", "fset", "fdel", "__doc__"),
     functools.cached_property: ("func", "attrname", "__doc__"),
     functools.partialmethod: ("func", "args", "keywords"),
+    types.MethodType: ("__func__", "__self__"),
     dataclasses.Field: tuple(name for name in dataclasses.Field.__slots__ if name != "__class__"),
 }
 
