@@ -19,19 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMANDS", "DynWrapMagics"]
 
-_COMPILE = """Run a cell, or one statement, with what it calls compiled by torch.compile.
-
-  %%compile [options]
-  ...the cell
-
-  %compile [options] STATEMENT
-
-The models that the cell calls are compiled, and so are the functions defined in
-the notebook that get a tensor; the cell itself runs as always.
-Defaults: %config DynWrap
-
-"""
-
 COMMANDS = {
     "why": "why [NAME]",
     "would": "would CALL",
@@ -63,8 +50,19 @@ class DynWrapMagics(Magics):
             return run(self._shell, line, cell, names, in_place=False)
         options, statement = arguments.split(line)
         if not statement:
+            arguments.parser().parse_argstring(options)  # type: ignore[no-untyped-call]  # it may ask for help
             raise CellError("%compile: there is no statement; %%compile, with two %, takes a cell")
-        return run(self._shell, options, statement, names, in_place=True)
+        try:
+            return run(self._shell, options, statement, names, in_place=True)
+        except SyntaxError as error:
+            if _is_of_user(error):
+                raise
+            raise CellError(f"%compile: {error.msg} in {statement!r}") from None
+
+    @line_magic("%compile")  # type: ignore[arg-type]  # its annotation knows the plain form only
+    def misplaced(self, _: str) -> None:
+        """Say where ``%%compile`` goes: IPython takes it for a line magic where it is not on a cell's first line."""
+        raise CellError("%%compile goes on the first line of a cell; %compile STATEMENT compiles one statement")
 
     @needs_local_scope
     @no_var_expand
@@ -125,7 +123,16 @@ class DynWrapMagics(Magics):
             return name
 
 
-DynWrapMagics.compile.__doc__ = _COMPILE + arguments.parser().format_help()
+DynWrapMagics.compile.__doc__ = arguments.help_text()
+
+
+def _is_of_user(error: SyntaxError) -> bool:
+    """Tell whether the statement itself raised `error`, by an import or `exec` for one."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    parsers = ("ipy_dynwrap.cell", "IPython.core.compilerop", "codeop")
+    return trace is not None and trace.tb_frame.f_globals.get("__name__") not in parsers
 
 
 def _would(call: str, names: dict[str, Any], local_names: Mapping[str, Any] | None) -> Any:

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +76,9 @@ def region(*, include: Iterable[str] = (), exclude: Iterable[str] = (), **torch_
     """
     caller = sys._getframe(1).f_globals.get("__name__")  # noqa: SLF001 - documented, if not for every Python
     own = (caller,) if isinstance(caller, str) else ()
-    return Region(Options.of(**torch_compile_options), include=(*_names(include), *own), exclude=_names(exclude))
+    made = Region(Options.of(**torch_compile_options), include=(*_names(include), *own), exclude=_names(exclude))
+    made.checked -= {*own}  # it is where the code is, imported or not
+    return made
 
 
 def _names(names: Iterable[str]) -> tuple[str, ...]:
@@ -100,9 +102,12 @@ class Region:
         self, options: Options, include: Iterable[str] = (), exclude: Iterable[str] = (), stance: str | None = None
     ) -> None:
         self._options = options
+        self._include, self._exclude = tuple(include), tuple(exclude)
         self._policy = Policy.of(
-            frozenset({"__main__", *include}), frozenset(name.removesuffix(".forward") for name in exclude)
+            frozenset({"__main__", *self._include}), frozenset(name.removesuffix(".forward") for name in self._exclude)
         )
+        self.checked = frozenset((*self._include, *self._exclude))
+        """Names that the user is told of if nothing has them."""
         self._stance = dynamo.set_stance(stance) if stance is not None else None
         self._space = engine.space(options)
         self._cleanup: contextlib.ExitStack | None = None
@@ -112,6 +117,15 @@ class Region:
         self._begun = time.perf_counter()
         self._run: cell_runs.Run | None = None
         self._failed = False
+
+    def __repr__(self) -> str:
+        if self.open:
+            state = "open"
+        elif self._report is None:
+            state = "not entered yet"
+        else:
+            state = f"left, calls={self._report.calls}, compiles={self._report.compiles}"
+        return f"<ipy_dynwrap.region ({self._options.label}): {state}>"
 
     @property
     def open(self) -> bool:
@@ -187,9 +201,19 @@ class Region:
                 try:
                     cleanup.close()
                 finally:
+                    if not self._failed:
+                        self._notes.notices.update(dict.fromkeys(self._idle_names()))
                     self._report = self.report
                     if self._run is not None:
                         self._run.end(failed=self._failed, report=self._report)
+
+    def _idle_names(self) -> Iterator[str]:
+        for name in self._include:
+            if name in self.checked and name not in sys.modules:
+                yield f"nothing was included from {name}: no module of that name is imported"
+        for name in self._exclude:
+            if name in self.checked and name.removesuffix(".forward") not in self._policy.met:
+                yield f"nothing was excluded as {name}: no call of that name would be compiled on its own"
 
     def abandon(self) -> None:
         """Count as left, without undoing anything: a child process has the hook off already."""

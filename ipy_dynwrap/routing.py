@@ -32,6 +32,8 @@ class Policy:
         self.exclude = exclude
         # The hook keeps a code object's verdict together with the number of the policy that gave it.
         self.number = next(_numbers)
+        # Names that were met: those of `exclude` that nothing has are misspelt, or not called.
+        self.met: set[str] = set()
 
     @staticmethod
     @functools.lru_cache(maxsize=256)
@@ -76,7 +78,10 @@ class Policy:
         if not self.exclude:
             return False
         parts = qualified_name.rsplit("<locals>.", 1)[-1].split(".")
-        return any(".".join(parts[i : i + n]) in self.exclude for n in (1, 2) for i in range(len(parts)))
+        names = {".".join(parts[i : i + n]) for n in (1, 2) for i in range(len(parts))}
+        met = names & self.exclude
+        self.met |= met
+        return bool(met)
 
 
 def target_of(function: FunctionType, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]] | None:

@@ -41,8 +41,9 @@ def bundle(report: Report) -> dict[str, str] | None:
 
 
 _NOTHING = (
-    "nothing to compile: the cell called no module, and no function of the notebook with a tensor"
-    " (--include MODULE compiles what a module of yours defines)"
+    "nothing to compile: no module, and no function of the notebook with a tensor, was called but what stays as it is"
+    " (compiled already, excluded, in a checkpoint, an optimizer's closure or another thread);"
+    " --include MODULE compiles what a module of yours defines"
 )
 
 

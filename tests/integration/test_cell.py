@@ -73,6 +73,49 @@ def test_a_cell_with_nothing_to_compile_says_so(net):
     assert "nothing to compile" not in net.text
 
 
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (
+            "import threading\nthread = threading.Thread(target=net, args=(x,))\nthread.start(), thread.join();",
+            "thread",
+        ),
+        ("from torch.utils import checkpoint\ncheckpoint.checkpoint(net, x, use_reentrant=False);", "checkpoint"),
+        ("torch.compile(net, backend='eager')(x);", "compiled already"),
+    ],
+)
+def test_what_is_left_as_it_is_is_not_denied(net, body, why):
+    assert net(f"%%compile\n{body}").success
+    assert "no module, and no function of the notebook with a tensor, was called but what stays as it is" in net.text
+    assert why in net.text
+
+
+def test_names_of_options_that_nothing_has_are_said(net):
+    net("%%compile --exclude nett --exclude net\nnet(x);")
+    assert "nothing was excluded as nett: no call of that name would be compiled on its own" in net.text
+    net("%%compile --exclude Net\nnet.linear(x);")
+    assert "nothing was excluded as Net" in net.text
+    net("%%compile --include wsgiref.handlers\nnet(x);")
+    assert "nothing was included from wsgiref.handlers: no module of that name is imported" in net.text
+    net("%config DynWrap.exclude = ['nett']")
+    net("%%compile\nnet(x);")
+    assert "nothing was excluded" not in net.text
+
+
+def test_other_options_are_the_reason_of_a_compilation(net):
+    net("%%compile\nnet(x);")
+    net("%%compile --backend aot_eager\nnet(x);")
+    assert "options differ: aot_eager" in net.text
+
+
+def test_a_lambda_is_called_so(net):
+    net("double = lambda x: x * 2")
+    net("%%compile\ndouble(x);")
+    assert net("%dynwrap why double").success
+    assert "compiled <lambda> in" in net.text
+    assert "_lambda_" not in net.text
+
+
 def test_backend_is_a_callable_of_the_notebook(net):
     net("seen = []\ndef mine(graph, inputs):\n    seen.append(graph)\n    return graph")
     assert net("%%compile --backend mine\nnet(x);").success
@@ -89,11 +132,11 @@ def test_included_and_excluded_names(net, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     net("import lib_of_user\ndef triple(x):\n    return x * 3")
     net("%%compile\nlib_of_user.double(x);")
-    assert "compiled" not in net.text
+    assert "nothing to compile" in net.text
     net("%%compile --include lib_of_user\nlib_of_user.double(x);")
     assert "compiled 1 graph" in net.text
     net("%%compile --exclude triple\ntriple(x);")
-    assert "compiled" not in net.text
+    assert "nothing to compile" in net.text
 
 
 # Errors
@@ -228,6 +271,36 @@ def test_wrong_options_are_one_sentence_and_nothing_ran(shell, line, words, body
 def test_an_empty_cell_is_an_error(shell, cell):
     assert not shell(cell).success
     assert shell.text == "UsageError: %%compile: the cell is empty\n"
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("mode = 'nope'", "unknown mode 'nope'; known: "),
+        ("backend = 'nope'", "unknown backend 'nope'; known: "),
+        ("stance = 'nope'", "unknown stance 'nope'"),
+        ("include = ['no_such_module']", "there is no module 'no_such_module'"),
+    ],
+)
+def test_a_wrong_setting_is_named(shell, setting, words):
+    shell(f"%config DynWrap.backend = 'inductor'\n%config DynWrap.{setting}")
+    assert not shell("%%compile\nran = True").success
+    assert words in shell.text
+    name, _, value = setting.partition(" = ")
+    assert shell.text.endswith(f" (%config DynWrap.{name})\n")
+    # Given on the line, it is not the setting's.
+    given = value.strip("[]'")
+    assert not shell(f"%%compile --{name} {given}\nran = True").success
+    assert "%config" not in shell.text
+
+
+@pytest.mark.parametrize("cell", ["x = 1\n%%compile\nran = True", "x = 1\n%%compile --backend eager\nran = True"])
+def test_in_the_middle_of_a_cell_says_where_it_goes(shell, cell):
+    assert not shell(cell).success
+    assert "ran" not in shell.ip.user_ns
+    assert shell.text == (
+        "UsageError: %%compile goes on the first line of a cell; %compile STATEMENT compiles one statement\n"
+    )
 
 
 def test_inside_a_region_is_an_error(shell):
@@ -410,6 +483,15 @@ def test_help(shell, monkeypatch):
     assert "%%compile [options]" in pages[0]
 
 
+@pytest.mark.parametrize("cell", ["%%compile --help\nran = True", "%%compile -h\nran = True", "%compile --help"])
+def test_help_is_shown_in_the_place_of_a_run(shell, cell):
+    shell(cell)
+    assert shell.text.startswith("Run a cell, or one statement, with what it calls compiled by torch.compile.")
+    assert "--fullgraph" in shell.text
+    assert "UsageError" not in shell.text
+    assert "ran" not in shell.ip.user_ns
+
+
 def test_completion(shell):
     with provisionalcompleter():
         assert "%%compile" in {found.text for found in shell.ip.Completer.completions("%%comp", 6)}
@@ -473,6 +555,20 @@ def test_statement_errors_are_one_sentence(shell):
     assert shell.text.startswith("UsageError: %compile: there is no statement")
     assert not shell("%compile --backend nope 1").success
     assert shell.text.startswith("UsageError: %%compile: unknown backend 'nope'")
+
+
+@pytest.mark.parametrize("statement", ["y =", "return 1", "for"])
+def test_a_statement_that_is_none_is_one_sentence(shell, statement):
+    assert not shell(f"%compile {statement}").success
+    assert shell.text.startswith("UsageError: %compile: ")
+    assert shell.text.endswith(f" in {statement!r}\n")
+    assert shell.text.count("\n") == 1
+
+
+def test_a_syntax_error_of_the_statements_own_is_its_own(shell):
+    result = shell("%compile exec('y =')")
+    assert isinstance(result.error_in_exec, SyntaxError)
+    assert "Traceback" in shell.text
 
 
 def test_run_cell_magic_runs_its_text_in_a_region(net):

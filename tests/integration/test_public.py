@@ -48,3 +48,31 @@ def test_everything_is_explained():
     assert "double (eager): compiled" in shown
     assert "ReLU.forward (eager): compiled" in shown
     assert "double" not in str(ipy_dynwrap.explain(torch.nn.ReLU))
+
+
+def test_a_region_says_what_it_is():
+    region = ipy_dynwrap.region(backend="eager")
+    assert repr(region) == "<ipy_dynwrap.region (eager): not entered yet>"
+    with region:
+        double(torch.ones(3))
+        assert repr(region) == "<ipy_dynwrap.region (eager): open>"
+    assert repr(region) == "<ipy_dynwrap.region (eager): left, calls=1, compiles=1>"
+
+
+def run_and_report(**names):
+    with ipy_dynwrap.region(backend="eager", **names) as region:
+        double(torch.ones(3))
+        torch.nn.ReLU()(torch.ones(3))
+    return region.report.notices
+
+
+def test_names_that_nothing_has_are_said():
+    assert run_and_report(exclude=["double", "ReLU"]) == ()
+    assert run_and_report(exclude=["dubble", "double"]) == (
+        "nothing was excluded as dubble: no call of that name would be compiled on its own",
+    )
+    assert run_and_report(exclude="ReLU.forward") == ()
+    assert run_and_report(include="no_such_module") == (
+        "nothing was included from no_such_module: no module of that name is imported",
+    )
+    assert run_and_report(include=["json", "torch.nn"]) == ()
