@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     __version__: str
     from .compiled import compile  # noqa: A004 - the public name, as torch.compile's
     from .extension import load_ipython_extension, unload_ipython_extension
+    from .prediction import would_hit
     from .public import cache_info, details, explain, reset, timeline
     from .regions import region
     from .views import inspector
@@ -28,6 +29,7 @@ __all__ = [
     "reset",
     "timeline",
     "unload_ipython_extension",
+    "would_hit",
 ]
 
 _WHERE = {
@@ -41,6 +43,7 @@ _WHERE = {
     "reset": "public",
     "timeline": "public",
     "unload_ipython_extension": "extension",
+    "would_hit": "prediction",
 }
 
 

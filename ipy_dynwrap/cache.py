@@ -218,6 +218,11 @@ class WrapperCache:
             families = [family for families in self._families.values() for family in families.values()]
             return iter([wrapper for family in families for wrapper in family.wrappers])
 
+    def families_of(self, anchor: object) -> dict[Any, Any]:
+        """Return the families of `anchor`, by what else tells them apart."""
+        with self._lock:
+            return dict(self._families.get(_Lookup(anchor), {}))
+
     def of(self, anchor: object) -> list[Wrapper]:
         """Return the wrappers that the families of `anchor` have, under whatever options."""
         with self._lock:

@@ -14,7 +14,7 @@ from .compiled_module import Compiled, Forward, compiled_module
 from .handle import Handle
 from .options import Options, OptionsError
 
-__all__ = ["compile", "original"]
+__all__ = ["compile", "handle_of", "original"]
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -94,6 +94,16 @@ def original(target: Any) -> Any:
     if isinstance(target, Compiled):
         return target._dynwrap_handle_and_original[1]  # noqa: SLF001 - ours
     return dynamo.innermost(target)
+
+
+def handle_of(target: Any) -> Handle | None:
+    """Return the handle through which `target` calls, if it is a result of `compile`."""
+    if isinstance(target, Compiled):
+        return target._dynwrap_handle_and_original[0]  # noqa: SLF001 - ours
+    marks = getattr(target, "__dict__", {})
+    # `functools.wraps` copies the marks of a compiled function to one that is not.
+    own = isinstance(target, types.FunctionType) and marks.get("_torchdynamo_wrapper_id") == id(target)
+    return marks.get("_dynwrap_handle") if own else None
 
 
 @functools.cache

@@ -44,6 +44,7 @@ def compiled_function(target: Any, handle: Handle) -> Any:
         made = _with_signature_of(function, prefix, handle)
     functools.update_wrapper(made, target)
     dynamo.mark_compiled(made, target)
+    made._dynwrap_handle = handle  # noqa: SLF001 - ours
     return made
 
 

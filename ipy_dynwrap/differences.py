@@ -80,13 +80,13 @@ class Differences:
         found.sort(key=lambda each: each[0])
         return tuple(dict.fromkeys(self._said(code, text, source if own else None) for _, code, text in found))
 
-    def from_family(self, source: CodeType) -> str | None:
+    def from_family(self, source: CodeType | None) -> str | None:
         """Return what tells the call from the nearest entry of another wrapper; None if there is none.
 
         Parameters
         ----------
         source
-            The code object of the call's own wrapper.
+            The code object of the call's own wrapper; None if it has none yet.
         """
         codes = {id(wrapper.code) for wrapper in self._family.wrappers if wrapper.code is not source}
         nearest: tuple[int, CodeType, CodeType] | None = None

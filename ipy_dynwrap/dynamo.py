@@ -407,6 +407,12 @@ class _Deferred:
             self._made.__exit__(kind, error, trace)
 
 
+def forced_eager() -> str | None:
+    """Say what makes every call run eager now, whatever is compiled; None if nothing does."""
+    stance = eval_frame._stance.stance
+    return f"the compiler's stance is {stance!r}" if stance == "force_eager" else None
+
+
 def eager_cause() -> str | None:
     """Say what now keeps torch from compiling, as far as its state on this thread tells; None if nothing does."""
     if (stance := eval_frame._stance.stance) != "default":

@@ -27,7 +27,7 @@ from .options import Options
 from .reasons import Naming, graph_break, is_edit, reader
 from .wrappers import generate, parameters, stable_name
 
-__all__ = ["Space", "forget_all", "space", "tally"]
+__all__ = ["Space", "forget_all", "order_of", "space", "tally"]
 
 
 @dataclass(slots=True, eq=False)
@@ -425,7 +425,7 @@ class Space:
         is_inner
             Whether compiled code calls it, inside of another call.
         """
-        family, naming = self._family(target, _order(target, kwargs) if len(kwargs) > 1 else ())
+        family, naming = self._family(target, order_of(target, kwargs) if len(kwargs) > 1 else ())
         wrapper = None if fresh_at_limit else family.remembered(target)
         if wrapper is None:
             if dynamo.is_uninitialized(target):
@@ -533,7 +533,8 @@ def _route_inner_calls() -> None:
     _native.route_inner(_inner_call, dynamo.MODULE_CALL, dynamo.inner_barrier_codes())
 
 
-def _order(target: Any, kwargs: Mapping[str, Any]) -> tuple[str, ...]:
+def order_of(target: Any, kwargs: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the order of the keywords that a call passes on by ``**``, where it is not the alphabet's."""
     own: tuple[str, ...] = ()
     if isinstance(target, types.FunctionType):
         code = target.__code__

@@ -160,6 +160,20 @@ class Family:
             self._unseen = True
         return wrapper
 
+    def foreseen(self, parameters: Parameters, *, fresh_at_limit: bool = False) -> Wrapper | None:
+        """Return the wrapper that `resolve` would, and change nothing; None if that would be a new one."""
+        with self._lock:
+            values = self._values(parameters)
+            wrapper = self._under_retired_fields(parameters) or self._table.get(values) or self._found.get(values)
+            if wrapper is None and not self.fields and not self.retired:
+                wrapper = self.first()
+            if wrapper is None and not self._deep:
+                wrapper = next((each for each in self.wrappers if self._serves(each, parameters)), None)
+            if wrapper is None and values in self._used_up:
+                wrapper = self._spent
+            fresh = fresh_at_limit and not self.retired and wrapper is not self._spent
+            return None if fresh and wrapper is not None and wrapper.state == "at limit" else wrapper
+
     def _under_retired_fields(self, parameters: Parameters) -> Wrapper | None:
         """Return the wrapper that the call had while a field that is retired now was part of the key."""
         for fields, table in self._past:

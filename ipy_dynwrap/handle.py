@@ -30,6 +30,11 @@ class Handle:
         self._space = engine.space(options)
         self._called = False
 
+    @property
+    def is_fresh(self) -> bool:
+        """Whether nothing has been called through it yet."""
+        return not self._called
+
     def __call__(self, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Call `target`, compiled."""
         if self.include and self._space.is_skipped(target):

@@ -27,11 +27,19 @@ def of(kin: Kin, target: Any, label: str) -> str | None:
     label
         The family's options, in words.
     """
-    others = {wrapper.options for wrapper in state.cache.of(kin.anchor)}
+    others = {
+        wrapper.options
+        for (kind, rest, *_), family in state.cache.families_of(kin.anchor).items()
+        if (kind, rest) == (kin.kind, kin.rest)
+        for wrapper in family.wrappers
+        if wrapper.compiles
+    }
     if label in others:
         return "backend object differs"
     if others:
         return f"options differ: {label}"
+    if state.cache.of(kin.anchor):
+        return None  # called in another way, as it is or in a partial
     name = _name(kin, target)
     return f"{kin.name} was defined again{_place(kin.anchor)}" if name is not None and name in _compiled else None
 

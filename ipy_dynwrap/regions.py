@@ -133,6 +133,11 @@ class Region:
         return self._cleanup is not None
 
     @property
+    def options(self) -> Options:
+        """The compile options."""
+        return self._options
+
+    @property
     def report(self) -> Report:
         """What happened in the region, so far if it is open."""
         if self._report is not None:

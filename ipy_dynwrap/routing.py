@@ -10,6 +10,7 @@ from typing import Any
 
 from . import _native, dynamo
 from .keys import SUSPENDED
+from .state import is_ours
 
 __all__ = ["Policy"]
 
@@ -47,6 +48,8 @@ class Policy:
             return _native.ROUTE
         if code in dynamo.barrier_codes():
             return _native.BARRIER
+        if is_ours(code.co_filename):
+            return _native.PASS  # a result of `compile`, with options of its own
         name = code.co_name
         if name.startswith("<") and name != "<lambda>":
             return _native.PASS  # a comprehension, a class body, a module

@@ -722,3 +722,11 @@ def test_hook_guards_are_on_in_a_thread_though_the_main_thread_has_set_them(coun
         worker.join()
     assert seen == ["fired"]
     assert counter.graphs == 2
+
+
+def test_a_compiled_function_keeps_its_own_options_in_a_region(new_counter):
+    own, regions = new_counter(), new_counter()
+    compiled = ipy_dynwrap.compile(double, backend=own)
+    with ipy_dynwrap.region(backend=regions):
+        compiled(torch.ones(3))
+    assert (own.graphs, regions.graphs) == (1, 0)
