@@ -29,6 +29,7 @@ _VALUE = 80
 _RUNS = 500
 _WHYS = 500
 _FAMILY = "family:"
+_STATE = "torch's global state"
 
 
 def sums(info: CacheInfo) -> dict[str, Any]:
@@ -226,7 +227,7 @@ def _tree(guards: Iterable[GuardInfo]) -> list[dict[str, Any]]:
     top: dict[str, Any] = {"children": {}}
     for guard in guards:
         node = top
-        for name in _steps(guard.source):
+        for name in _steps(guard.name or guard.source):
             node = node["children"].setdefault(name, {"name": name, "guards": [], "children": {}})
         node["guards"].append(
             {
@@ -237,7 +238,8 @@ def _tree(guards: Iterable[GuardInfo]) -> list[dict[str, Any]]:
                 "place": guard.asked_by,
             }
         )
-    return _branches(top)
+    # What the user has named comes first.
+    return sorted(_branches(top), key=lambda branch: (branch["name"] == _STATE, branch["name"].startswith("torch.")))
 
 
 def _branches(node: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -255,13 +257,11 @@ def _branch(node: Mapping[str, Any]) -> dict[str, Any]:
 def _steps(source: str) -> list[str]:
     """Return the names that lead to a guard's source: ``["x", ".shape", "[0]"]``."""
     if not source:
-        return ["torch's global state"]
+        return [_STATE]
     steps: list[str] = []
     node = parse(source)
     while node is not None:
         match node:
-            case ast.Subscript(value=ast.Name(id="L" | "G" as scope), slice=ast.Constant(value=str(name))):
-                return [name if scope == "L" else f"global {name}", *reversed(steps)]
             case ast.Attribute(value=inner, attr=name):
                 steps.append(f".{name}")
             case ast.Subscript(value=inner):

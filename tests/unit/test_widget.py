@@ -220,8 +220,9 @@ def test_details_of_a_wrapper(inspect):
 
 
 def test_an_entry_is_put_into_words_when_it_is_opened(inspect):
+    source, words = "L['target']._modules['body'].weight", "self.body.weight: float32"
     guards = (
-        GuardInfo("L['self']._modules['body'].weight", "TENSOR_MATCH", "self.body.weight: float32", ("check",), "here"),
+        GuardInfo(source, "TENSOR_MATCH", words, ("check",), "here", "self.body.weight"),
         GuardInfo("", "GRAD_MODE", "grad mode is on"),
     )
     listing = Listing("your code", "python", "a\nb", 3, {4: "print breaks it"})
@@ -232,15 +233,9 @@ def test_an_entry_is_put_into_words_when_it_is_opened(inspect):
     answer = ask(inspector, op="entry", number=5)
     assert json.loads(json.dumps(answer)) == answer
     details = answer["details"]
-    assert [branch["name"] for branch in details["guards"]] == ["self._modules['body'].weight", "torch's global state"]
+    assert [branch["name"] for branch in details["guards"]] == ["self.body.weight", "torch's global state"]
     assert details["guards"][0]["guards"] == [
-        {
-            "source": "L['self']._modules['body'].weight",
-            "kind": "TENSOR_MATCH",
-            "words": "self.body.weight: float32",
-            "code": ["check"],
-            "place": "here",
-        }
+        {"source": source, "kind": "TENSOR_MATCH", "words": words, "code": ["check"], "place": "here"}
     ]
     assert details["listings"][0]["marks"] == {"4": "print breaks it"}
     assert details["inputs"] == [["x", "float32[4]"]]
@@ -260,11 +255,11 @@ def test_an_entry_that_is_not_kept_is_said_to_be_so(inspect):
 @pytest.mark.parametrize(
     ("source", "steps"),
     [
-        ("L['x']", ["x"]),
-        ("L['self'].layers[3].k", ["self", ".layers", "[3]", ".k"]),
-        ("G['scale']", ["global scale"]),
-        ("len(L['self'].layers)", ["self", ".layers", "len(…)"]),
-        ("___dict_get(L['d'], 'a')", ["d", "___dict_get(…, 'a')"]),
+        ("x", ["x"]),
+        ("self.layers[3].k", ["self", ".layers", "[3]", ".k"]),
+        ("cfg['a']", ["cfg", "['a']"]),
+        ("len(self.layers)", ["self", ".layers", "len(…)"]),
+        ("___dict_get(d, 'a')", ["d", "___dict_get(…, 'a')"]),
         ("", ["torch's global state"]),
         ("not an expression (", ["not an expression ("]),
         ("a + b", ["a + b"]),
@@ -274,12 +269,14 @@ def test_guards_hang_on_what_they_look_at(source, steps):
     assert payload._steps(source) == steps
 
 
-def test_branches_that_only_lead_on_are_joined():
-    sources = ["L['self'].a.b", "L['self'].a.c", "L['x']"]
-    tree = payload._tree(GuardInfo(source, "K", source) for source in sources)
+def test_branches_that_only_lead_on_are_joined_and_torchs_come_last():
+    names = ["", "torch.nn.modules.linear.F", "self.a.b", "self.a.c", "x"]
+    tree = payload._tree(GuardInfo(name and "L['y']", "K", "words", name=name) for name in names)
     assert [(each["name"], [child["name"] for child in each["children"]]) for each in tree] == [
         ("self.a", [".b", ".c"]),
         ("x", []),
+        ("torch.nn.modules.linear.F", []),
+        ("torch's global state", []),
     ]
 
 
