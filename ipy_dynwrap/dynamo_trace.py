@@ -13,9 +13,11 @@ import copy
 import functools
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from traceback import FrameSummary
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import torch
 from torch._dynamo import guards as torchs_guards
@@ -26,9 +28,8 @@ from torch._dynamo.utils import ChromiumEventLogger, counters
 from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
 from torch._guards import Source
 
-from . import state
 from .dynamo import _replaced as replaced
-from .dynamo import global_state, is_torchs, keep_out
+from .dynamo import global_state, keep_out
 from .recording import LISTING_LIMIT, cut
 from .showing import shown
 
@@ -52,9 +53,8 @@ class TensorTrace:
     device: str
 
 
-@dataclass(frozen=True, slots=True)
-class GuardTrace:
-    """One guard, as torch has made it.
+class GuardTrace(NamedTuple):
+    """One guard, as torch has made it. A model has thousands, so this refers to what torch has, and copies nothing.
 
     Parameters
     ----------
@@ -65,17 +65,17 @@ class GuardTrace:
     extra
         What else it was made with: the name of an attribute, a key.
     stack
-        The user's lines that were being traced, the outermost first, as (file, line).
+        The lines that were being traced, the outermost first: texts and numbers only.
     tensor
-        What it requires of a tensor.
+        What it requires of a tensor, in torch's form and by itself.
     """
 
     source: str
     kind: str
-    code: tuple[str, ...]
-    extra: tuple[tuple[str, str], ...]
-    stack: tuple[tuple[str, int], ...]
-    tensor: TensorTrace | None = None
+    code: Sequence[str]
+    extra: Mapping[str, str]
+    stack: Sequence[FrameSummary]
+    tensor: tuple[str, TensorTrace] | None
 
 
 class Trace:
@@ -224,31 +224,26 @@ class Trace:
         self, original: Callable[..., Any], manager: Any, builder: Any, made: Any, *rest: Any, **more: Any
     ) -> Any:
         with _never_failing():
-            known: dict[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]] = {}
-            self.guards = [self._guard(each, known) for each in made]
+            self.guards = list(map(self._guard, made))
             self.size += sum(_GUARD_SIZE + sum(map(len, each.code)) for each in self.guards)
             self.modes = {name: shown(value) for name, value in global_state().items()}
         self._tensors = {}
         return original(manager, builder, made, *rest, **more)
 
-    def _guard(self, guard: Any, known: dict[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]]) -> GuardTrace:
-        make, source = guard.create_fn, guard.name
-        extra: tuple[tuple[str, str], ...] = ()
+    def _guard(self, guard: Any) -> GuardTrace:
+        make, source, kind = guard.create_fn, guard.name, guard.create_fn_name()
+        extra, tensor = _NOTHING, None
         if isinstance(make, functools.partial):
-            extra = tuple((name, text) for name, value in make.keywords.items() if (text := _plain(value)) is not None)
-        kind = guard.create_fn_name()
-        text, tensor = self._tensors.get(source, ("", None)) if kind == "TENSOR_MATCH" else ("", None)
-        code = dict.fromkeys((*([text] if text else ()), *(guard.code_list or ())))
-        stack = tuple(
-            (frame.filename, frame.lineno or 0)
-            for frame in guard.user_stack or ()
-            if not (is_torchs(frame.filename) or state.is_ours(frame.filename))
-        )
-        return GuardTrace(source, kind, tuple(code), extra, known.setdefault(stack, stack), tensor)
+            if kind == "TENSOR_MATCH":
+                tensor = self._tensors.get(source)
+            else:
+                extra = {name: text for name, value in make.keywords.items() if (text := _plain(value)) is not None}
+        return GuardTrace(source, kind, guard.code_list or (), extra, guard.user_stack or (), tensor)
 
 
 _BACKWARD = "backward"
 _GUARD_SIZE = 300  # what a guard takes beside its code, about
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @contextlib.contextmanager

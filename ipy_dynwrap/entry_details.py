@@ -30,8 +30,14 @@ def details_of(record: Record) -> EntryDetails:
     trace, naming = record.trace, record.naming
     asked_by = cache(_asked_by)
     guards = tuple(
-        GuardInfo(each.source, each.kind, required(each, naming, trace.modes), each.code, asked_by(each.stack))
-        for each in trace.guards
+        GuardInfo(
+            source=each.source,
+            kind=each.kind,
+            words=required(each, naming, trace.modes),
+            code=tuple(dict.fromkeys([*(each.tensor or ())[:1], *each.code])),
+            asked_by=asked_by(tuple((frame.filename, frame.lineno or 0) for frame in each.stack)),
+        )
+        for each in tuple(trace.guards)
     )
     inputs = {
         naming.words(local(source)): what
@@ -61,7 +67,13 @@ _FACTS = GuardInfo(
 
 def _asked_by(stack: tuple[tuple[str, int], ...]) -> str:
     """Say which line of the user's made torch ask: the innermost one in a cell, else the innermost."""
-    places = [(state.place_of(file, line), file, line) for file, line in reversed(stack)]
+    from . import dynamo
+
+    places = [
+        (state.place_of(file, line), file, line)
+        for file, line in reversed(stack)
+        if not (dynamo.is_torchs(file) or state.is_ours(file))
+    ]
     found = next((each for each in places if each[0].cell is not None), places[0] if places else None)
     if found is None:
         return ""

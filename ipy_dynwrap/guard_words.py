@@ -13,7 +13,7 @@ from .showing import type_name
 if TYPE_CHECKING:
     from .dynamo_trace import GuardTrace, TensorTrace
 
-__all__ = ["local", "required", "tensor_words"]
+__all__ = ["local", "required"]
 
 _LOCAL = re.compile(r"\bL\[(['\"])(\w+)\1\]")
 _TYPE = re.compile(r", type=(<.*>)$", re.DOTALL)
@@ -45,7 +45,7 @@ def required(guard: GuardTrace, naming: Naming, modes: Mapping[str, str]) -> str
     return said or "; ".join(guard.code) or f"{guard.kind} {guard.source}".strip()
 
 
-def tensor_words(tensor: TensorTrace) -> str:
+def _tensor(tensor: TensorTrace) -> str:
     """Return what a tensor is: ``float32 of shape (4, any) on cpu``."""
     sizes = ["any" if size == "None" else size for size in tensor.shape]
     shape = f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
@@ -55,7 +55,7 @@ def tensor_words(tensor: TensorTrace) -> str:
 def _said(guard: GuardTrace, naming: Naming, modes: Mapping[str, str]) -> str:
     name = naming.words(local(guard.source))
     if guard.tensor is not None:
-        return f"{name}: {tensor_words(guard.tensor)}"
+        return f"{name}: {_tensor(guard.tensor[1])}"
     if (say := _KINDS.get(guard.kind)) is not None:
         return say(guard, name, naming)
     if guard.kind in _MODES:
@@ -87,7 +87,9 @@ def _same(text: str, kind: str, naming: Naming) -> str:
     name = type_name(kind)[1]
     if text.startswith("___check_type_id"):
         return f"type of {source} is {name}"
-    return f"{source} is the same {name} object" if name not in _THINGS else f"{source} is the same {_THINGS[name]}"
+    if name == "code":
+        return f"{source} has the same code"
+    return f"{source} is the same {_THINGS.get(name) or f'{name} object'}"
 
 
 _THINGS = {
@@ -96,7 +98,6 @@ _THINGS = {
     "module": "module",
     "type": "class",
     "method_descriptor": "method",
-    "code": "code",
 }
 
 
@@ -130,7 +131,7 @@ def _keys(guard: GuardTrace, name: str, naming: Naming) -> str:
 
 
 def _absent(guard: GuardTrace, name: str, _: Naming) -> str:
-    attribute = dict(guard.extra).get("attr", "").strip("'")
+    attribute = guard.extra.get("attr", "").strip("'")
     if guard.source.startswith("G[") and guard.source.endswith("]"):
         return f"{attribute} is no global variable"
     return f"{name} has no attribute {attribute} of its own"
@@ -139,11 +140,11 @@ def _absent(guard: GuardTrace, name: str, _: Naming) -> str:
 def _key(guard: GuardTrace, name: str, naming: Naming) -> str:
     if guard.code:
         return "; ".join(_expression(text, naming) for text in guard.code)
-    return f"{dict(guard.extra).get('key', 'a key')} is {'not ' if 'NOT' in guard.kind else ''}in {name}"
+    return f"{guard.extra.get('key', 'a key')} is {'not ' if 'NOT' in guard.kind else ''}in {name}"
 
 
 def _attribute(guard: GuardTrace, name: str, naming: Naming) -> str:
-    attribute = dict(guard.extra).get("attr", "").strip("'")
+    attribute = guard.extra.get("attr", "").strip("'")
     if not attribute:
         return "; ".join(_expression(text, naming) for text in guard.code)
     absent = any(text.startswith("not ") or text.endswith("== False") for text in guard.code)
@@ -151,9 +152,8 @@ def _attribute(guard: GuardTrace, name: str, naming: Naming) -> str:
 
 
 def _identity(guard: GuardTrace, name: str, naming: Naming) -> str:
-    extra = dict(guard.extra)
-    other = naming.words(local(extra.get("other", "")))
-    return f"{name} and {other} are {'the same object' if extra.get('same') == 'True' else 'two objects'}"
+    other = naming.words(local(guard.extra.get("other", "")))
+    return f"{name} and {other} are {'the same object' if guard.extra.get('same') == 'True' else 'two objects'}"
 
 
 def _sizes(guard: GuardTrace, _: str, naming: Naming) -> str:
