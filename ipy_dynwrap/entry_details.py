@@ -36,6 +36,7 @@ def details_of(record: Record) -> EntryDetails:
             words=required(each, naming, trace.modes),
             code=tuple(dict.fromkeys([*(each.tensor or ())[:1], *each.code])),
             asked_by=asked_by(tuple((frame.filename, frame.lineno or 0) for frame in each.stack)),
+            name=naming.words(local(each.source)) if each.source else "",
         )
         for each in tuple(trace.guards)
     )

@@ -255,6 +255,8 @@ class GuardInfo:
         What is checked, in torch's form.
     asked_by
         The line of the user's code for which torch made it: ``"cell 3, line 5: return self.k * x"``; empty if unknown.
+    name
+        The source in the user's words: ``"self.k"``; empty for a guard on torch's global state.
     """
 
     source: str
@@ -262,6 +264,7 @@ class GuardInfo:
     words: str
     code: tuple[str, ...] = ()
     asked_by: str = ""
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
