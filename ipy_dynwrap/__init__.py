@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .compiled import compile  # noqa: A004 - the public name, as torch.compile's
     from .extension import load_ipython_extension, unload_ipython_extension
     from .prediction import would_hit
-    from .public import cache_info, details, explain, reset, timeline
+    from .public import cache_info, details, explain, reset, skip, timeline
     from .regions import region
     from .views import inspector
 
@@ -27,6 +27,7 @@ __all__ = [
     "load_ipython_extension",
     "region",
     "reset",
+    "skip",
     "timeline",
     "unload_ipython_extension",
     "would_hit",
@@ -41,6 +42,7 @@ _WHERE = {
     "load_ipython_extension": "extension",
     "region": "regions",
     "reset": "public",
+    "skip": "public",
     "timeline": "public",
     "unload_ipython_extension": "extension",
     "would_hit": "prediction",

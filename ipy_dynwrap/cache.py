@@ -62,6 +62,7 @@ class Wrapper:
     hits: int = 0
     eager_calls: int = 0
     failed_calls: int = 0
+    skipped_calls: int = 0
     compiles: int = 0
     recompiles: int = 0
     graph_breaks: int = 0
@@ -90,6 +91,7 @@ class Totals:
     hits: int = 0
     eager_calls: int = 0
     failed_calls: int = 0
+    skipped_calls: int = 0
     compiles: int = 0
     recompiles: int = 0
     graph_breaks: int = 0
@@ -213,10 +215,14 @@ class WrapperCache:
                 self._gone = self._gone.plus(wrapper)
                 self._names.discard(wrapper.name)
 
+    def families(self) -> list[Any]:
+        """Return all families."""
+        with self._lock:
+            return [family for families in self._families.values() for family in families.values()]
+
     def __iter__(self) -> Iterator[Wrapper]:
         with self._lock:
-            families = [family for families in self._families.values() for family in families.values()]
-            return iter([wrapper for family in families for wrapper in family.wrappers])
+            return iter([wrapper for family in self.families() for wrapper in family.wrappers])
 
     def families_of(self, anchor: object) -> dict[Any, Any]:
         """Return the families of `anchor`, by what else tells them apart."""

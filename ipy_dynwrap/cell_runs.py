@@ -72,7 +72,7 @@ class Run:
         counts = {
             name: getattr(totals, name) - (0 if report else getattr(before, name))
             for name in Totals.__slots__
-            if name != "failed_calls"
+            if name not in ("failed_calls", "skipped_calls")
         }
         run = CellRun(
             cell=cell,

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from . import _native, blindspots, dynamo, origins, recording, state
+from . import _native, blindspots, dynamo, origins, recording, skips, state
 from .cache import Entry, Totals, Wrapper
 from .differences import Differences
 from .dynamo import callback_now
@@ -354,6 +354,9 @@ class Space:
                 origin=origins.of(kin, target, self.options.label),
             ),
         )
+        family.definition = skips.name_of(target)
+        if not family.skipped and skips.holds(kin, target):
+            skips.mark(family)
         found = family, naming
         if plain:
             memo[order] = found
@@ -367,15 +370,30 @@ class Space:
             wrapper.state, wrapper.last_reason = "skipped", "a call of it only makes a generator or a coroutine"
         return wrapper.state == "skipped"
 
-    def pass_over(self, target: Any) -> None:
-        """Count a call of what is skipped as the eager call that it is; one that runs nothing yet is no loss."""
+    def is_unwanted(self, target: Any) -> bool:
+        """Tell whether the user wants `target` not to be compiled."""
+        return self._family(target)[0].skipped
+
+    def pass_over(self, target: Any) -> bool:
+        """Count a call of what is skipped as the eager call that it is; one that runs nothing yet is no loss.
+
+        Returns
+        -------
+        bool
+            Whether what it calls may be compiled.
+        """
         if is_suspended(target):
-            return
-        wrapper = self._family(target)[0].first()
+            return True
+        family, _ = self._family(target)
+        wrapper = family.first()
+        if family.skipped:
+            self._count(wrapper, skipped=True)
+            return False
         self._count(wrapper, eager=True)
         reason = f"torch skips it ({wrapper.last_reason})"
         if _calls.is_news(wrapper.name, reason):
             state.log.write(EagerCall(wrapper.name, wrapper.target, reason, state.place_of_caller()))
+        return True
 
     def _maker(self, kin: Kin, target: Any) -> Callable[[str, bool], Wrapper]:
         """Return what makes the wrappers of a family. It holds names only: the family may not keep its anchor alive."""
@@ -426,6 +444,8 @@ class Space:
             Whether compiled code calls it, inside of another call.
         """
         family, naming = self._family(target, order_of(target, kwargs) if len(kwargs) > 1 else ())
+        if family.skipped:
+            return self._as_it_is(family, target, args, kwargs)
         wrapper = None if fresh_at_limit else family.remembered(target)
         if wrapper is None:
             if dynamo.is_uninitialized(target):
@@ -471,9 +491,21 @@ class Space:
             deliver()
         return result
 
+    def _as_it_is(self, family: Family, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Run a call of what the user wants eager, with all that it calls."""
+        self._count(family.first(), skipped=True)
+        with dynamo.callback_off():
+            return _native.watch(target, args, kwargs)
+
     @staticmethod
     def _count(
-        wrapper: Wrapper, *, eager: bool = False, hit: bool = False, failed: bool = False, is_inner: bool = False
+        wrapper: Wrapper,
+        *,
+        eager: bool = False,
+        hit: bool = False,
+        failed: bool = False,
+        skipped: bool = False,
+        is_inner: bool = False,
     ) -> None:
         """Count a call. An inner one shows what its wrapper is good for; what the user calls is the outer one."""
         if is_inner:
@@ -483,6 +515,7 @@ class Space:
             each.calls += 1
             each.failed_calls += failed
             each.eager_calls += eager
+            each.skipped_calls += skipped
             each.hits += hit
 
     def _say_eager(self, call: _Call) -> None:
@@ -519,7 +552,7 @@ def _compiled_inside(outer: _Call, target: Any, args: tuple[Any, ...], kwargs: M
         or dynamo.is_tracing()
         or dynamo.is_uninitialized(target)
         or is_suspended(target)
-        or outer.space.is_skipped(target)
+        or (outer.space.is_skipped(target) and not outer.space.is_unwanted(target))
     ):
         return _native.DECLINE
     return outer.space.call(target, args, kwargs, eager_on_error=outer.eager_on_error, is_inner=True)
@@ -577,3 +610,4 @@ def forget_all() -> None:
         for each in list(_spaces.values()):
             each.forget()
         origins.clear()
+        skips.clear()

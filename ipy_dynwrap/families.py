@@ -73,6 +73,9 @@ class Family:
         self._is_idle = is_idle
         self._cells = cells
         self.origin = origin
+        # Whether the user wants nothing of it compiled, and the module and name that are skipped then.
+        self.skipped = False
+        self.definition: tuple[str, str] | None = None
         # Threads may call a family at once: what chooses, makes and files wrappers is done by one at a time.
         self._lock = threading.RLock()
         self.wrappers: list[Wrapper] = []

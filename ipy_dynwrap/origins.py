@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import types
 from typing import Any
 
-from . import state
+from . import skips, state
 from .keys import Kin, kin_of
 from .reasons import class_place
 
@@ -56,11 +55,8 @@ def clear() -> None:
 
 def _name(kin: Kin, target: Any) -> _Name | None:
     """Return what a definition that is run again has in common with what it replaces; None if it has no name."""
-    while isinstance(target, functools.partial):
-        target = target.func
-    target = target.__func__ if isinstance(target, types.MethodType) else target
-    named = target if isinstance(target, types.FunctionType) else type(target)
-    return None if named.__name__ == "<lambda>" else (kin.kind, str(named.__module__), named.__qualname__)
+    name = skips.name_of(target)
+    return None if name is None else (kin.kind, *name)
 
 
 def _place(anchor: object) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from . import _native, dynamo, engine, origins, state
+from . import _native, dynamo, engine, origins, skips, state
 from .cache import Wrapper
 from .compiled import handle_of, original
 from .differences import Differences
@@ -137,6 +137,8 @@ class _Question:
             return self._eager("a call of it only makes a generator or a coroutine")
         if dynamo.is_uninitialized(self.target):
             return self._eager("its first call runs eager: its parameters have no shapes yet")
+        if skips.holds(self.kin, self.target):
+            return self._eager(skips.REASON)
         if (found := self._family()) is None:
             reason = origins.of(self.kin, self.target, self._options.label if self._options is not None else "others")
             return self._miss(None, (reason,) if reason is not None else ())

@@ -5,15 +5,16 @@ from __future__ import annotations
 import reprlib
 from typing import Any
 
-from . import cell_runs, engine, recording, state
+from . import cell_runs, engine, recording, skips, state
 from .cache import Wrapper
 from .compiled import original
 from .entry_details import details_of
 from .explanation import Explanation
+from .families import Family
 from .keys import kin_of
 from .snapshot import CacheInfo, CellRun, EntryDetails
 
-__all__ = ["cache_info", "details", "explain", "reset", "timeline"]
+__all__ = ["cache_info", "details", "explain", "reset", "skip", "timeline"]
 
 
 def cache_info() -> CacheInfo:
@@ -69,8 +70,29 @@ def reset(target: Any = None) -> None:
         engine.forget_all()
         state.log.clear()
         cell_runs.reset()
-    else:
-        state.cache.reset(_wrappers(target)[0])
+        return
+    found, _ = _wrappers(target)
+    skips.discard(_families(found), None if isinstance(target, str) else original(target))
+    state.cache.reset(found)
+
+
+def skip(target: Any) -> None:
+    """Run calls of a target eager from now on, with all that they call, as `torch.compiler.disable` does.
+
+    Where compiled code calls the target, it stays a part of that. `reset` of the same target undoes it.
+
+    Parameters
+    ----------
+    target
+        As in `reset`, but not None. What is defined again under the same name is skipped, too.
+
+    Raises
+    ------
+    LookupError
+        If nothing of that name is known, or it is no callable.
+    """
+    found, _ = _wrappers(target)
+    skips.add(_families(found), None if isinstance(target, str) else original(target))
 
 
 def explain(target: Any = None) -> Explanation:
@@ -134,6 +156,11 @@ def _wrappers(target: Any) -> tuple[list[Wrapper], str]:
         kin = kin_of(original(target))
         anchor, name = kin.anchor, kin.name
     return state.cache.of(anchor), name
+
+
+def _families(wrappers: list[Wrapper]) -> list[Family]:
+    names = {wrapper.name for wrapper in wrappers}
+    return [each for each in state.cache.families() if any(wrapper.name in names for wrapper in each.wrappers)]
 
 
 def _is_called(wrapper: Wrapper, name: str) -> bool:

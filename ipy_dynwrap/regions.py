@@ -147,6 +147,7 @@ class Region:
             calls=done.calls,
             hits=done.hits,
             failed_calls=done.failed_calls,
+            skipped_calls=done.skipped_calls,
             compiles=done.compiles,
             recompiles=done.recompiles,
             eager_calls=done.eager_calls,
@@ -236,8 +237,7 @@ class Region:
         if excluded or dynamo.is_called_by_autograd(args):
             return _native.DECLINE
         if self._space.is_skipped(target):
-            self._space.pass_over(target)
-            return _native.DECLINE
+            return _native.DECLINE if self._space.pass_over(target) else _native.DECLINE_ALL
         try:
             return self._space.call(target, rest, kwargs, eager_on_error=True)
         except BaseException as error:

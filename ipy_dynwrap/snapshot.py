@@ -87,6 +87,8 @@ class WrapperInfo:
         Calls that ran compiled code and compiled nothing.
     failed_calls
         Calls that raised.
+    skipped_calls
+        Calls that ran eager because the user wants it so (`skip`); they are no eager calls.
     retired
         The fields that were in the key and are in it no more, and why.
     family
@@ -115,6 +117,7 @@ class WrapperInfo:
     retired: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     family: str = ""
     inner_calls: int = 0
+    skipped_calls: int = 0
 
     @property
     def used(self) -> int:
@@ -135,8 +138,9 @@ class CacheInfo:
         Counts since the start, or since `reset`; wrappers that are gone are included.
     compile_seconds
         Wall time of all compilations, in seconds.
-    calls, hits, failed_calls
-        All routed calls, those that ran compiled code and compiled nothing, and those that raised.
+    calls, hits, failed_calls, skipped_calls
+        All routed calls, those that ran compiled code and compiled nothing, those that raised, and those that the user
+        wants eager.
     """
 
     wrappers: tuple[WrapperInfo, ...]
@@ -148,6 +152,7 @@ class CacheInfo:
     calls: int = 0
     hits: int = 0
     failed_calls: int = 0
+    skipped_calls: int = 0
 
     def rows(self) -> list[dict[str, str | int | float | None]]:
         """Return a flat row for each wrapper, for a table of one's own: ``pandas.DataFrame(info.rows())``.
@@ -179,7 +184,7 @@ class Report:
 
     Parameters
     ----------
-    calls, hits, failed_calls, compiles, recompiles, eager_calls, graph_breaks
+    calls, hits, failed_calls, skipped_calls, compiles, recompiles, eager_calls, graph_breaks
         Counts within the region, as in `WrapperInfo`.
     compile_seconds, seconds
         Wall time of its compilations, and of the whole region, in seconds.
@@ -200,6 +205,7 @@ class Report:
     reasons: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
     failed_calls: int = 0
+    skipped_calls: int = 0
 
 
 @dataclass(frozen=True, slots=True)
