@@ -236,3 +236,21 @@ def test_an_input_that_is_a_view_of_another(check):
         Call("f", "x, x", backend="aot_eager"),
         Call("f", "x, x[:]", backend="aot_eager"),
     )
+
+
+@fails(reason="torch's own: AOTAutograd's dropout draws random numbers also where eager's needs none")
+def test_dropout_that_keeps_nothing_draws_no_random_numbers(check):
+    check(
+        "drop = nn.Dropout(1.0)\ndef f(x):\n    return drop(x) + torch.rand(4)",
+        Call("f", backend="aot_eager"),
+    )
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_gradients_of_a_weight_that_autocast_casts_twice(check, backend):
+    """Their sum is rounded elsewhere, which is how plain `torch.compile` is, too; all else is exact."""
+    check(
+        "layer = nn.Linear(4, 4)\ndef f(x):\n    return layer(layer(x).tanh() * 3) * 7",
+        Call("f", grad="autocast", backend=backend),
+        Call("f", grad="autocast", backend=backend, shape=(5, 4)),
+    )

@@ -23,6 +23,11 @@ def scalar(out: object) -> torch.Tensor | None:
     return None
 
 
+def gradient(tensor: torch.Tensor) -> torch.Tensor | None:
+    """Return `.grad` of a leaf. Torch warns where one reads that of another tensor, and it has none."""
+    return tensor.grad if tensor.is_leaf else None
+
+
 def copied(value: object) -> object:
     if isinstance(value, torch.Tensor):
         return value.detach().clone()
@@ -49,7 +54,7 @@ def state(names: dict[str, object]) -> dict[str, object]:
         if isinstance(value, torch.Tensor):
             found[path] = value.detach().clone()
             found[f"{path}.requires_grad"] = value.requires_grad
-            found[f"{path}.grad"] = value.grad
+            found[f"{path}.grad"] = gradient(value)
         elif isinstance(value, dict):
             own = [key for key in value if not str(key).startswith(("_torchdynamo", "_is_torch_compile"))]
             # The numbers of hooks are the process's.
@@ -78,8 +83,16 @@ def state(names: dict[str, object]) -> dict[str, object]:
     return found
 
 
-def difference(eager: object, compiled: object, where: str) -> str | None:
-    """Say where two values differ; None if they do not."""
+def difference(eager: object, compiled: object, where: str, coarse: float = 0.0) -> str | None:
+    """Say where two values differ; None if they do not.
+
+    Parameters
+    ----------
+    eager, compiled, where
+        What to compare, and what that is.
+    coarse
+        How much tensors may differ, as a part of the largest number in them, beside what rounding in float32 explains.
+    """
     said = f"{where}: compiled {compiled!r:.600}, eager {eager!r:.600}"
     if isinstance(eager, Exception) or isinstance(compiled, Exception):
         same = type(eager).__name__ == type(compiled).__name__
@@ -88,21 +101,22 @@ def difference(eager: object, compiled: object, where: str) -> str | None:
             same = eager.args == compiled.args
         return None if same else said
     if isinstance(eager, torch.Tensor) and isinstance(compiled, torch.Tensor):
+        largest = eager.nan_to_num(0, 0, 0).abs().max().item() if coarse and eager.numel() else 0.0
         alike = (
             eager.shape == compiled.shape
             and eager.dtype == compiled.dtype
-            and torch.allclose(eager, compiled, rtol=1e-4, atol=1e-5, equal_nan=True)
+            and torch.allclose(eager, compiled, rtol=1e-4, atol=1e-5 + coarse * largest, equal_nan=True)
         )
         return None if alike else said
     if isinstance(eager, list | tuple) and isinstance(compiled, list | tuple):
         if len(eager) != len(compiled):
             return said
         pairs = enumerate(zip(eager, compiled, strict=True))
-        return next((d for i, (a, b) in pairs if (d := difference(a, b, f"{where}[{i}]")) is not None), None)
+        return next((d for i, (a, b) in pairs if (d := difference(a, b, f"{where}[{i}]", coarse)) is not None), None)
     if isinstance(eager, dict) and isinstance(compiled, dict):
         if eager.keys() != compiled.keys():
             return f"{where}: eager has {eager.keys() - compiled.keys()}, compiled has {compiled.keys() - eager.keys()}"
-        return next((d for key in eager if (d := difference(eager[key], compiled[key], key)) is not None), None)
+        return next((d for key in eager if (d := difference(eager[key], compiled[key], key, coarse)) is not None), None)
     if isinstance(eager, PLAIN) or isinstance(compiled, PLAIN):
         same = type(eager) is type(compiled) and (eager == compiled or repr(eager) == repr(compiled) == "nan")
         return None if same else said

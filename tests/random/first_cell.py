@@ -159,7 +159,7 @@ class Refusing(Leaf):
 class Normed(Base):
     def __init__(self):
         super().__init__()
-        self.norm, self.drop = nn.BatchNorm1d(4), nn.Dropout(1.0)
+        self.norm, self.drop = nn.BatchNorm1d(4), nn.Dropout(0.75)
 
     def forward(self, x):
         return self.norm(x) + self.drop(x)

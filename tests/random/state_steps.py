@@ -50,7 +50,7 @@ attributes = st.one_of(
     text("tied.width = <value>", value=NUMBERS),
     text("tied.computed = <value>", value=NUMBERS),
     text("del tied.computed"),
-    text("Noisy.p = <value>", value=pick(["0.0", "0.5", "1.0"])),
+    text("Noisy.p = <value>", value=pick(["0.25", "0.5", "0.75"])),
     text("COUNT = <value>", value=NUMBERS),
     text("leaf.steps = root.first.steps"),
 )

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import definition_steps
 import hook_steps
-import pytest
 import state_steps
 from call_steps import calls
 from hypothesis.stateful import RuleBasedStateMachine, rule
 from machine import Twins
-
-pytestmark = [
-    # `random.random` is a graph break, of which Dynamo warns.
-    pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace the builtin"),
-    # A hook that is always called and raises after a module has raised. Where a graph raises, it is not called.
-    pytest.mark.filterwarnings("ignore:.*module forward hook with ``always_call=True`` raised"),
-]
 
 CELLS = {
     "attributes": state_steps.attributes,

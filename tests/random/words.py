@@ -44,7 +44,7 @@ NEW_MODULES = pick(
         "Moving()",
         "Noisy()",
     ]
-    + ["nn.Identity()", "nn.Linear(4, 4)", "nn.Linear(4, 4, bias=False)", "nn.ReLU()", "nn.Tanh()", "nn.Dropout(1.0)"]
+    + ["nn.Identity()", "nn.Linear(4, 4)", "nn.Linear(4, 4, bias=False)", "nn.ReLU()", "nn.Tanh()", "nn.Dropout(0.25)"]
     + ["nn.Sequential(Leaf(), Leaf(4))", "nn.Sequential(Moving(), nn.Tanh())", "leaf", "mod"]
 )
 FUNCTIONS = ["helper", "shift", "over(3)", "lambda x: x * 4", "part", "shim", "leaf", "plan.act", "slotted", "itself"]
