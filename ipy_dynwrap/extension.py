@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from . import blocks, cell, cell_definitions, cell_runs, state
+from . import blocks, cell, cell_definitions, cell_runs, completion, state
 from .config import DynWrap
 from .magics import DynWrapMagics
 
@@ -37,6 +37,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
         _watch(undo, shell, "pre_run_cell", cell_runs.cell_begins)
         _watch(undo, shell, "post_run_cell", cell_runs.cell_ends)
         _register_magics(undo, shell)
+        _append(undo, shell.Completer.custom_matchers, completion.matcher(shell))
         _show_snapshots(undo, shell)
         _watch(undo, shell, "post_execute", blocks.show_summary)
         _loaded[shell] = undo.pop_all()

@@ -44,6 +44,7 @@ def state_of_shell(shell: InteractiveShell) -> dict[str, Any]:
         "compiler": type(shell.compile),
         "runner of scripts": vars(shell).get("safe_execfile"),
         "configurables": list(shell.configurables),
+        "completion": list(shell.Completer.custom_matchers),
         "formatters": {
             mime: [set(each.type_printers), set(each.deferred_printers)]
             for mime, each in shell.display_formatter.formatters.items()
