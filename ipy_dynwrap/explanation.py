@@ -104,7 +104,11 @@ class Explanation:
             )
             yield from (f"  no key: {line}" for line in words.retired(wrapper))
             # A record may stand many times (each call at the limit); once is enough.
-            yield from dict.fromkeys(_told(wrapper, records.get(wrapper.name, ())))
+            told = dict.fromkeys(_told(wrapper, records.get(wrapper.name, ())))
+            yield from told
+            why = wrapper.last_reason
+            if wrapper.state == "skipped" and why and not any(why in line for line in told):
+                yield f"  {why}" if why.startswith("skipped") else f"  skipped: {why}"
 
     def recompilations(self) -> tuple[Recompilation, ...]:
         """Return what compiled again, and why, oldest first."""

@@ -93,7 +93,9 @@ class DynWrapMagics(Magics):
                 case "reset", name:
                     return ipy_dynwrap.reset(self._named(name) if name else None)
                 case "skip", name if name:
-                    return ipy_dynwrap.skip(self._named(name))
+                    ipy_dynwrap.skip(self._named(name))
+                    print(f"{name} runs eager from now on; %dynwrap reset {name} undoes it")  # noqa: T201 - the answer
+                    return None
                 case "export", file if file:
                     return _export(str(self._shell.var_expand(file)))  # type: ignore[no-untyped-call]
         except (LookupError, ImportError) as problem:
@@ -154,7 +156,10 @@ def _would(call: str, names: dict[str, Any], local_names: Mapping[str, Any] | No
         (target, *args), kwargs = eval(code, scope)  # noqa: S307 - the user's own code
     except Exception as problem:  # noqa: BLE001 - whatever the user's names and calls raise
         raise CellError(f"%dynwrap would: {type(problem).__name__}: {problem}") from None
-    return ipy_dynwrap.would_hit(target, *args, **kwargs)
+    try:
+        return ipy_dynwrap.would_hit(target, *args, **kwargs)
+    except TypeError as problem:  # the call does not fit
+        raise CellError(f"%dynwrap would: {problem}") from None
 
 
 def _export(file: str) -> None:

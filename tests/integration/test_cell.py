@@ -616,3 +616,27 @@ def test_why_takes_a_class(net):
     net("%%compile --quiet\nnet(x);")
     assert net("%dynwrap why Net").success
     assert "compiled" in net.text
+
+
+def test_a_call_is_looked_at_without_being_run(net):
+    net("%dynwrap would net(x)")
+    assert net.text.endswith("Net.forward would compile: nothing is compiled yet\n")
+    net("%%compile --quiet\nnet(x);")
+    before = cache_info().calls
+    net("%dynwrap would net(x)")
+    assert "Net.forward would run entry " in net.text
+    net("%dynwrap would net(x.double())")
+    assert "Net.forward would compile: x.dtype float32 -> float64" in net.text
+    assert cache_info().calls == before
+
+
+def test_what_is_skipped_runs_eager_until_it_is_reset(net):
+    net("%dynwrap skip net")
+    assert "undoes it" in net.text
+    net("%%compile\nnet(x);")
+    assert "1 graph" not in net.text
+    net("%dynwrap why net")
+    assert "  skipped by the user" in net.text
+    net("%dynwrap reset net")
+    net("%%compile\nnet(x);")
+    assert "compiled 1 graph" in net.text

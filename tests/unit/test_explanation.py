@@ -100,6 +100,13 @@ def test_what_torch_gave_up_is_not_called_compiled():
     ]
 
 
+def test_a_skip_without_a_record_has_its_reason():
+    assert told([wrapper(state="skipped", last_reason="no tensor")])[1:] == ["  skipped: no tensor"]
+    assert told([wrapper(state="skipped", last_reason="skipped by you")])[1:] == ["  skipped by you"]
+    record = finished(outcome="skipped", detail="a graph break in a loop")
+    assert len(told([wrapper(state="skipped", last_reason="a graph break in a loop")], record)) == 2
+
+
 def test_nothing_to_explain_is_said():
     assert told([]) == ["nothing has been compiled yet"]
 

@@ -116,8 +116,8 @@ def magics():
 def called(monkeypatch):
     calls = []
     for name in ("inspector", "explain", "reset", "skip"):
-        monkeypatch.setattr(ipy_dynwrap, name, lambda *args, name=name: calls.append((name, *args)), raising=False)
-    monkeypatch.setattr(ipy_dynwrap, "would_hit", lambda *args, **kwargs: calls.append((args, kwargs)), raising=False)
+        monkeypatch.setattr(ipy_dynwrap, name, lambda *args, name=name: calls.append((name, *args)))
+    monkeypatch.setattr(ipy_dynwrap, "would_hit", lambda *args, **kwargs: calls.append((args, kwargs)))
     return calls
 
 
@@ -196,6 +196,20 @@ def test_would_of_what_cannot_be_evaluated_is_one_sentence(magics, called, line,
         magics.dynwrap(f"would {line}")
     assert str(caught.value).startswith(f"%dynwrap would: {said}")
     assert called == []
+
+
+def test_would_of_a_call_that_does_not_fit_is_one_sentence(magics, monkeypatch):
+    def does_not_fit(*_):
+        raise TypeError("too many positional arguments")
+
+    monkeypatch.setattr(ipy_dynwrap, "would_hit", does_not_fit)
+    with pytest.raises(CellError, match=r"^%dynwrap would: too many positional arguments$"):
+        magics.dynwrap("would double(1, 2, 3)")
+
+
+def test_skip_says_how_it_is_undone(magics, called, capsys):
+    magics.dynwrap("skip net.layer")
+    assert capsys.readouterr().out == "net.layer runs eager from now on; %dynwrap reset net.layer undoes it\n"
 
 
 def test_a_terminal_gets_text_in_the_place_of_a_widget(magics, monkeypatch, capsys):
