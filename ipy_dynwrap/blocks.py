@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import linecache
+import sys
 import sysconfig
 import threading
 from collections.abc import Sequence
@@ -59,7 +61,23 @@ def compiled(options: str) -> CompiledBlock:
     shell: InteractiveShell | None = get_ipython()
     if shell is None:
         raise arguments.CellError("%%compile works in IPython only; in a script use ipy_dynwrap.region")
+    _quote_as_written(sys._getframe(1).f_code.co_filename, options)  # noqa: SLF001 - documented, if not for every Python
     return CompiledBlock(arguments.request(options, shell))
+
+
+# What `cell` puts in the place of the line.
+_MARKERS = ("get_ipython().run_cell_magic('compile', ", "u'%%compile ", 'u"%%compile ')
+
+
+def _quote_as_written(file: str, options: str) -> None:
+    """Let a traceback that quotes the cell show ``%%compile``, in a comment: what parses the cell is to go on."""
+    if (kept := linecache.cache.get(file)) is None or len(kept) < 3:  # a lazy one has two parts
+        return
+    lines = kept[2]
+    for at, line in enumerate(lines):
+        if line.startswith(_MARKERS):
+            lines[at] = f"# %%compile {options}".rstrip() + "\n"
+            return
 
 
 class CompiledBlock:

@@ -150,6 +150,21 @@ def test_traceback_ends_at_the_users_line(net):
     assert "----> 5     1 / i" in net.text
 
 
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("%%compile", "1 # %%compile"),
+        ("%%compile --backend eager", "1 # %%compile --backend eager"),
+        ("%%compile\nfrom __future__ import annotations", "1 # %%compile"),
+    ],
+)
+def test_a_traceback_quotes_what_the_user_wrote(shell, line, shown):
+    assert isinstance(shell(f"{line}\n(1 /\n 0)").error_in_exec, ZeroDivisionError)
+    assert shown in [each.strip() for each in shell.text.splitlines()]
+    assert "run_cell_magic" not in shell.text
+    assert "u'%%compile" not in shell.text
+
+
 @pytest.mark.parametrize("above", ["", "# a comment\n\n", "\n\n", "\n# a comment\n#another\n"])
 def test_lines_above_are_counted_as_ipython_counts(shell, above):
     native = shell(above + "pass\n\n1 / 0")
