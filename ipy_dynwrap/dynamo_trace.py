@@ -109,6 +109,7 @@ class Trace:
         self.size = 0
         self._tensors: dict[str, tuple[str, TensorTrace]] = {}
         self._is_watching = False
+        self._depth = 0  # of the compilations that run: a backend may compile something by itself
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
@@ -131,15 +132,19 @@ class Trace:
 
     def _on_begin(self, original: Callable[..., Any], logger: Any, name: str, now: int, *rest: Any, **more: Any) -> Any:
         self.phases.append((name, True, now))
+        self._depth += name == _WHOLE
         return original(logger, name, now, *rest, **more)
 
     def _on_end(self, original: Callable[..., Any], logger: Any, name: str, now: int, *rest: Any, **more: Any) -> Any:
         self.phases.append((name, False, now))
+        self._depth -= name == _WHOLE
         return original(logger, name, now, *rest, **more)
 
     # Graphs and code
 
     def _on_graph(self, original: Callable[..., Any], output: Any, module: Any, inputs: Any) -> Any:
+        if self._depth > 1:
+            return original(output, module, inputs)
         self.listings, self.inputs, self.size = [], [], 0  # of an attempt before this one
         with _never_failing():
             self._add("FX graph", "python", _graph_text(module))
@@ -148,6 +153,8 @@ class Trace:
         return original(output, module, inputs)
 
     def _on_aot(self, original: Callable[..., Any], *args: Any, **compilers: Any) -> Any:
+        if self._depth > 1:
+            return original(*args, **compilers)
         for name, part in (("inference_compiler", ""), ("fw_compiler", ", forward"), ("bw_compiler", ", backward")):
             if compilers.get(name) is not None:
                 compilers[name] = self._watched(compilers[name], part)
@@ -223,6 +230,8 @@ class Trace:
     def _on_guards(
         self, original: Callable[..., Any], manager: Any, builder: Any, made: Any, *rest: Any, **more: Any
     ) -> Any:
+        if self._depth > 1:
+            return original(manager, builder, made, *rest, **more)
         with _never_failing():
             self.guards = list(map(self._guard, made))
             self.size += sum(_GUARD_SIZE + sum(map(len, each.code)) for each in self.guards)
@@ -241,7 +250,8 @@ class Trace:
         return GuardTrace(source, kind, guard.code_list or (), extra, guard.user_stack or (), tensor)
 
 
-_BACKWARD = "backward"
+# The phase of a whole compilation, and ours of a later one.
+_WHOLE, _BACKWARD = "dynamo", "backward"
 _GUARD_SIZE = 300  # what a guard takes beside its code, about
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 

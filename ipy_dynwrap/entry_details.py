@@ -15,7 +15,7 @@ from types import CodeType, MappingProxyType
 from typing import TYPE_CHECKING
 
 from . import state
-from .guard_words import local, required
+from .guard_words import named, required
 from .recording import Record, cut
 from .snapshot import EntryDetails, GuardInfo, Listing
 
@@ -36,12 +36,12 @@ def details_of(record: Record) -> EntryDetails:
             words=required(each, naming, trace.modes),
             code=tuple(dict.fromkeys([*(each.tensor or ())[:1], *each.code])),
             asked_by=asked_by(tuple((frame.filename, frame.lineno or 0) for frame in each.stack)),
-            name=naming.words(local(each.source)) if each.source else "",
+            name=named(each.source, naming) if each.source else "",
         )
         for each in tuple(trace.guards)
     )
     inputs = {
-        naming.words(local(source)): what
+        named(source, naming): what
         if isinstance(what, str)
         else f"{what.dtype}[{', '.join(what.shape)}] on {what.device}"
         for source, what in trace.inputs

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import ast
+import functools
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from .guard_kinds import KINDS
-from .naming import Naming
+from .naming import Naming, parse
 from .showing import type_name
 
 if TYPE_CHECKING:
     from .dynamo_trace import GuardTrace, TensorTrace
 
-__all__ = ["local", "required"]
+__all__ = ["named", "required"]
 
 _LOCAL = re.compile(r"\bL\[(['\"])(\w+)\1\]")
 _TYPE = re.compile(r", type=(<.*>)$", re.DOTALL)
 _HOOKS = re.compile(r"_(?P<direction>forward|backward)(?P<before>_pre)?_hooks(?P<rest>_with_kwargs|_always_called)?$")
 _WHAT = {name: kind.what for kind in KINDS for name in kind.torch}
-_MEMBER = re.compile(r"(not )?(?:___dict_contains|set\.__contains__)\((.+), (.+?)\)$")
+_MEMBERSHIP = ("___dict_contains", "set.__contains__")
 
 
 def required(guard: GuardTrace, naming: Naming, modes: Mapping[str, str]) -> str:
@@ -53,7 +55,7 @@ def _tensor(tensor: TensorTrace) -> str:
 
 
 def _said(guard: GuardTrace, naming: Naming, modes: Mapping[str, str]) -> str:
-    name = naming.words(local(guard.source))
+    name = named(guard.source, naming)
     if guard.tensor is not None:
         return f"{name}: {_tensor(guard.tensor[1])}"
     if (say := _KINDS.get(guard.kind)) is not None:
@@ -65,25 +67,27 @@ def _said(guard: GuardTrace, naming: Naming, modes: Mapping[str, str]) -> str:
     return "; ".join(_expression(text, naming) for text in guard.code)
 
 
-def local(text: str) -> str:
-    """Name the frame's variables as `Naming` does."""
-    return _LOCAL.sub(r"\2", text)
+@functools.lru_cache(maxsize=4096)  # the guards of an entry are about few objects, and entries about the same ones
+def named(source: str, naming: Naming) -> str:
+    """Return a guard source, or an expression over some, as torch writes it, in the user's words."""
+    return naming.words(_LOCAL.sub(r"\2", source))
 
 
 def _expression(text: str, naming: Naming) -> str:
     if (found := _TYPE.search(text)) is not None:
         return _same(text, found[1], naming)
-    if (found := _MEMBER.match(text)) is not None:
-        absent, key, owner = found.groups()
-        if text.startswith("set", 4 if absent else 0):
-            key, owner = owner, key
-        return f"{key} is {'not ' if absent else ''}in {naming.words(local(owner))}"
-    return naming.words(local(text).replace(".size()[", ".shape["))
+    node = parse(text)
+    absent = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+    call = node.operand if isinstance(node, ast.UnaryOp) and absent else node
+    if isinstance(call, ast.Call) and len(call.args) == 2 and (function := ast.unparse(call.func)) in _MEMBERSHIP:
+        key, owner = map(ast.unparse, call.args if function == "___dict_contains" else reversed(call.args))
+        return f"{named(key, naming)} is {'not ' if absent else ''}in {named(owner, naming)}"
+    return named(text.replace(".size()[", ".shape["), naming)
 
 
 def _same(text: str, kind: str, naming: Naming) -> str:
     """Say of a text with ``type=<class ...>`` which type, or which object, is required."""
-    source = naming.words(local(text[text.index("(") + 1 : text.rindex(", ", 0, text.rindex("), type="))]))
+    source = named(text[text.index("(") + 1 : text.rindex(", ", 0, text.rindex("), type="))], naming)
     name = type_name(kind)[1]
     if text.startswith("___check_type_id"):
         return f"type of {source} is {name}"
@@ -105,7 +109,7 @@ def _hooks(guard: GuardTrace, name: str, naming: Naming) -> str:
     found = _HOOKS.search(guard.source)
     if found is None:
         return f"{name} is empty"
-    owner = naming.words(local(guard.source[: found.start()].removesuffix(".")))
+    owner = named(guard.source[: found.start()].removesuffix("."), naming)
     backward = "backward " if found["direction"] == "backward" else ""
     rest = (found["rest"] or "").replace("_", " ")
     return f"{owner} has no {backward}{'pre-hooks' if found['before'] else 'hooks'}{rest}"
@@ -138,6 +142,8 @@ def _absent(guard: GuardTrace, name: str, _: Naming) -> str:
 
 
 def _key(guard: GuardTrace, name: str, naming: Naming) -> str:
+    if "NOT" in guard.kind and guard.source.startswith("G['___unnamed_scope_"):
+        return f"{guard.extra.get('key', 'a name').strip(chr(39))} is no global variable"
     if guard.code:
         return "; ".join(_expression(text, naming) for text in guard.code)
     return f"{guard.extra.get('key', 'a key')} is {'not ' if 'NOT' in guard.kind else ''}in {name}"
@@ -152,7 +158,7 @@ def _attribute(guard: GuardTrace, name: str, naming: Naming) -> str:
 
 
 def _identity(guard: GuardTrace, name: str, naming: Naming) -> str:
-    other = naming.words(local(guard.extra.get("other", "")))
+    other = named(guard.extra.get("other", ""), naming)
     return f"{name} and {other} are {'the same object' if guard.extra.get('same') == 'True' else 'two objects'}"
 
 
@@ -162,10 +168,11 @@ def _sizes(guard: GuardTrace, _: str, naming: Naming) -> str:
 
 def _duplicate(guard: GuardTrace, name: str, naming: Naming) -> str:
     others = [part for text in guard.code for part in text.split(" is ")]
-    return f"{' and '.join(naming.words(local(each)) for each in others) or name} are the same object"
+    return f"{' and '.join(named(each, naming) for each in others) or name} are the same object"
 
 
 _KINDS: Mapping[str, Callable[[GuardTrace, str, Naming], str]] = {
+    "CLASS_MATCH": lambda _, name, __: f"{name} is the same class",
     "CLOSURE_MATCH": lambda _, name, __: f"{name} is the same function",
     "DICT_CONTAINS": _key,
     "DICT_KEYS_MATCH": _keys,

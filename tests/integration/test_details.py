@@ -306,6 +306,21 @@ def test_a_forked_child_has_them_too(way):
     assert os.waitpid(child, 0)[1] == 0
 
 
+def test_what_a_backend_compiles_by_itself_is_no_part_of_it(way):
+    def inner(x):
+        return x.cos()
+
+    def backend(graph, inputs):
+        torch.compile(inner, backend="aot_eager")(torch.ones(7))
+        return graph.forward
+
+    way(backend=backend)(Net(), X)
+    found = only()
+    assert titles(found) == ["your code", "FX graph", "bytecode of your code", "bytecode"]
+    assert "cos" not in text(found, "FX graph")
+    assert "self.mode == 'a'" in [guard.words for guard in found.guards]
+
+
 def test_a_compilation_that_fails_leaves_nothing_switched_on(way):
     def backend(graph, inputs):
         raise ValueError("no")

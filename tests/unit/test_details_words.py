@@ -117,6 +117,14 @@ CASES = [
         "len is no global variable",
     ),
     (
+        Guard("G['___unnamed_scope_1_c0']", "DICT_NOT_CONTAINS", extra={"key": "'len'"}),
+        "len is no global variable",
+    ),
+    (
+        Guard("L['target'].d", "DICT_CONTAINS", ("___dict_contains('a, b', dict.copy(L['target'].d, 2))",)),
+        "'a, b' is in dict.copy(self.d, 2)",
+    ),
+    (
         Guard("L['args'][0]", "HASATTR", ("hasattr(L['args'][0], 'tag')",), {"attr": "'tag'"}),
         "x has an attribute tag",
     ),
