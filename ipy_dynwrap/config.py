@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traitlets import Bool, List, Unicode
+from traitlets import Bool, Bunch, List, Unicode, observe
 from traitlets.config import Configurable
+
+from . import recording
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -29,7 +31,12 @@ class DynWrap(Configurable):
     exclude = List(Unicode(), help="Names of what stays eager.").tag(config=True)
     stance = Unicode(None, allow_none=True, help="The stance of torch.compiler.set_stance.").tag(config=True)
     intern = Bool(True, help="Whether what a cell defines again with the same content stays compiled.").tag(config=True)
+    record = Bool(True, help="Whether what is compiled is recorded for the details in the inspector.").tag(config=True)
     quiet = Bool(False, help="Whether the line under the cell is left out.").tag(config=True)
+
+    @observe("record")
+    def _record(self, change: Bunch) -> None:
+        recording.switch.on = bool(change["new"])
 
 
 def of_shell(shell: InteractiveShell) -> DynWrap:

@@ -212,6 +212,20 @@ def test_nothing_is_recorded_when_it_is_off(way, switch):
         ipy_dynwrap.details(entry.number)
 
 
+def test_a_setting_turns_recording_off_until_the_extension_is_unloaded(shell):
+    shell("%config DynWrap.record = False")
+    shell("import torch\n@torch.no_grad()\ndef double(x):\n    return x * 2\n")
+    shell("%%compile\ndouble(torch.ones(2))")
+    assert [entry.number for entry in entries()] == [0]
+    shell("%config DynWrap.record = True")
+    shell("%%compile\ndouble(torch.ones(2, 2))")
+    assert [bool(entry.number) for entry in entries()] == [False, True]
+    shell("%config DynWrap.record = False")
+    shell.ip.run_line_magic("unload_ext", "ipy_dynwrap")
+    assert recording.switch.on
+    shell.ip.run_line_magic("load_ext", "ipy_dynwrap")
+
+
 def test_a_large_graph_is_cut(way, monkeypatch):
     def function(x):
         for _ in range(120):
