@@ -407,6 +407,11 @@ class _Deferred:
             self._made.__exit__(kind, error, trace)
 
 
+def has_cuda_graphs() -> bool:
+    """Tell whether there is a device for which inductor records graphs of kernels."""
+    return torch.cuda.is_available() or torch.xpu.is_available()
+
+
 def forced_eager() -> str | None:
     """Say what makes every call run eager now, whatever is compiled; None if nothing does."""
     stance = eval_frame._stance.stance
@@ -417,6 +422,8 @@ def eager_cause() -> str | None:
     """Say what now keeps torch from compiling, as far as its state on this thread tells; None if nothing does."""
     if (stance := eval_frame._stance.stance) != "default":
         return f"the compiler's stance is {stance!r}"
+    if config.disable:
+        return "torch._dynamo.config.disable (TORCHDYNAMO_DISABLE) is set"
     if torch._C._functorch.peek_interpreter_stack() is not None:
         return "inside a torch.func transform, which torch does not compile from within"
     if (mode := _get_current_dispatch_mode()) is not None:
@@ -547,6 +554,8 @@ class Outcome:
         The guards of the new entry, for `guard_texts` and `add_guard`.
     classes
         The classes of the objects that the entry has looked into.
+    asked
+        Where the user's code asks whether it is being compiled, and is told so: function, file, line.
     """
 
     state: str
@@ -555,6 +564,7 @@ class Outcome:
     breaks: tuple[Break, ...]
     guards: Any = None
     classes: frozenset[type] = frozenset()
+    asked: tuple[tuple[str, str, int], ...] = ()
 
 
 class Observer(Protocol):
@@ -663,6 +673,7 @@ class _Observed:
                 _next_compile_id(frame_state),
                 functools.partial(_recompile_reasons, frame, self._inner),
             )
+            asked: dict[tuple[str, str, int], None] = {}
             for_this_frame.enter_context(_limits_raised(uncounted))
             graphs, breaks = counters["stats"]["unique_graphs"], len(graph_break_reasons)
             classes: set[type] = set()
@@ -680,6 +691,11 @@ class _Observed:
                     _guarding_order(),
                     _replaced(lists, "iter_contains", _contains),
                     _minding_graph_modules(),
+                    _replaced(
+                        InstructionTranslatorBase,
+                        "mark_inconsistent_side_effects",
+                        functools.partial(_note_question, asked),
+                    ),
                     _replaced(convert_frame, "format_error_msg", functools.partial(_note_error, suppressed)),
                     _unlogged(_FAKE_TENSOR_ERROR, *(_SAID_UNDER_THE_CELL if observer.tells_the_user() else ())),
                 ):
@@ -703,7 +719,9 @@ class _Observed:
                     # Torch would skip this code for good, though only what is on now stands in the way.
                     state, detail = "put off", cause
                     result = _eager_once(result.frame_exec_strategy.recursive_action)
-            eager = observer.finished(Outcome(state, detail, code, met, guards, frozenset(classes)), error)
+            eager = observer.finished(
+                Outcome(state, detail, code, met, guards, frozenset(classes), tuple(asked)), error
+            )
         if error is None:
             return result
         if eager and isinstance(error, Exception):
@@ -850,6 +868,17 @@ def _recompile_reasons(frame: Any, callback: Any) -> list[str]:
         )
     except Exception as error:  # noqa: BLE001 - the words for it may fail; the compilation must not
         return [f"no reason to be had: {_first_line(error)}"]
+
+
+_QUESTIONS = frozenset({"is_compiling", "is_dynamo_compiling"})
+
+
+def _note_question(asked: dict[tuple[str, str, int], None], original: Callable[..., None], translator: Any) -> None:
+    """Note where the user's own code asks whether it is compiled. Torch calls this for such questions only."""
+    code = translator.f_code
+    if _QUESTIONS & set(code.co_names) and _may_be_users(code.co_filename) and "-packages" not in code.co_filename:
+        asked[code.co_name, code.co_filename, translator.lineno or code.co_firstlineno] = None
+    original(translator)
 
 
 def _as_break(reason: Any) -> Break:

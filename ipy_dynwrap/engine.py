@@ -17,7 +17,7 @@ from .cache import Entry, Totals, Wrapper
 from .differences import Differences
 from .dynamo import callback_now
 from .dynamo_trace import Trace
-from .events import CompileFinished, CompileStarted, EagerCall, GraphBreak
+from .events import CompileFinished, CompileStarted, EagerCall, GraphBreak, Notice
 from .families import ByIdentity, Family
 from .interrupts import deliver, owed
 from .keys import Kin, is_suspended, kin_of, own_code
@@ -198,6 +198,11 @@ class _Recorder:
         for each in outcome.breaks:
             place = state.place_of(each.file, each.line) if each.file else started.place
             state.log.write(GraphBreak(started.wrapper, started.target, graph_break(each.text), place))
+        if outcome.code is not None:
+            for function, file, line in outcome.asked:
+                place = state.place_of(file, line)
+                text = f"{function} asks at {place} whether it is compiled, and is: what it does otherwise does not run"
+                state.log.write(Notice(started.wrapper, started.target, text, place))
         return call.eager_on_error and error is not None and dynamo.may_run_eager(error)
 
     def _book(self, call: _Call, pending: _Pending, outcome: dynamo.Outcome, seconds: float) -> None:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-__all__ = ["CompileFinished", "CompileStarted", "EagerCall", "Event", "GraphBreak", "Log", "Place"]
+__all__ = ["CompileFinished", "CompileStarted", "EagerCall", "Event", "GraphBreak", "Log", "Notice", "Place"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +137,22 @@ class EagerCall(Event):
     """
 
     reason: str
+    place: Place | None
+
+
+@dataclass(frozen=True, slots=True)
+class Notice(Event):
+    """Something that the user should know although nothing failed.
+
+    Parameters
+    ----------
+    text
+        It, in words.
+    place
+        The line of the user's code that it is about.
+    """
+
+    text: str
     place: Place | None
 
 

@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from .events import CompileFinished, EagerCall, Event, GraphBreak, Place
+from .events import CompileFinished, EagerCall, Event, GraphBreak, Notice, Place
 from .snapshot import WrapperInfo
 from .views import words
 from .views.advice import advice
@@ -153,6 +153,8 @@ def _told(wrapper: WrapperInfo, events: Iterable[Event]) -> Iterator[str]:
                 yield f"  {event.compile_id} {what} {event.outcome}: {event.detail}{where}"
             case GraphBreak():
                 yield f"  graph break{f' at {place}' if place else ''}: {event.reason}"
+            case Notice():
+                yield f"  {event.text}"
             case EagerCall():
                 yield f"  ran eager{where}: {event.reason}"
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from . import _native, cell_runs, dynamo, engine, state
 from .cache import Totals
-from .events import CompileFinished, EagerCall, Event, GraphBreak
+from .events import CompileFinished, EagerCall, Event, GraphBreak, Notice
+from .notices import Breakpoints, ignored_options
 from .options import Options
 from .routing import Policy, target_of
 from .snapshot import Report
@@ -113,6 +114,7 @@ class Region:
         self._cleanup: contextlib.ExitStack | None = None
         self._report: Report | None = None
         self._notes = _Notes()
+        self._breakpoints: Breakpoints | None = None
         self._counts = Totals()
         self._begun = time.perf_counter()
         self._run: cell_runs.Run | None = None
@@ -155,8 +157,12 @@ class Region:
             compile_seconds=done.compile_seconds,
             seconds=time.perf_counter() - self._begun,
             reasons=tuple(self._notes.reasons),
-            notices=tuple(self._notes.notices),
+            notices=self._notices(),
         )
+
+    def _notices(self) -> tuple[str, ...]:
+        ignored = ignored_options(self._options) if self._counts.compiles else ()
+        return (*ignored, *self._notes.notices)
 
     def __enter__(self) -> Self:
         with dynamo.callback_off():
@@ -175,6 +181,7 @@ class Region:
             self._counts, end = engine.tally()
             cleanup.callback(end)
             self._notes = _Notes()
+            self._breakpoints = Breakpoints()
             cleanup.callback(state.log.subscribe(self._notes))
             if self._stance is not None:
                 cleanup.enter_context(self._stance)
@@ -238,11 +245,15 @@ class Region:
             return _native.DECLINE
         if self._space.is_skipped(target):
             return _native.DECLINE if self._space.pass_over(target) else _native.DECLINE_ALL
+        eager = self._counts.eager_calls
         try:
-            return self._space.call(target, rest, kwargs, eager_on_error=True)
+            result = self._space.call(target, rest, kwargs, eager_on_error=True)
         except BaseException as error:
             strip(error)
             raise
+        if self._breakpoints and self._counts.eager_calls == eager:
+            self._notes.notices.update(dict.fromkeys(self._breakpoints.missed_by(target)))
+        return result
 
 
 def _reset(token: contextvars.Token[Region | None]) -> None:
@@ -278,6 +289,8 @@ class _Notes:
                 self.reasons[f"{event.target}: {first}"] = None
             case EagerCall():
                 self.notices[f"{event.target} ran eager: {event.reason}"] = None
+            case Notice():
+                self.notices[f"{event.target}: {event.text}"] = None
             case GraphBreak():
                 where = f" at {event.place}" if event.place else ""
                 self.notices[f"graph break in {event.target}{where}: {event.reason}"] = None

@@ -101,6 +101,7 @@ NAMES = {
     "torch._dynamo.symbolic_convert.InliningInstructionTranslator.get_globals_source_and_value": "whose globals are",
     "torch._dynamo.symbolic_convert.InstructionTranslator.current_tx": "what is compiled now",
     "torch._dynamo.symbolic_convert.InstructionTranslatorBase.import_source": "where a module is",
+    "torch._dynamo.symbolic_convert.InstructionTranslatorBase.mark_inconsistent_side_effects": "who asks is_compiling",
     "torch._dynamo.symbolic_convert.InstructionTranslatorBase.load_builtin": "whether a builtin may be shadowed",
     "torch._dynamo.symbolic_convert._import_module": "which module torch reads globals from",
     "torch._dynamo.trace_rules.check": "whether a frame is torch's own",
