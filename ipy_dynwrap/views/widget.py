@@ -20,8 +20,10 @@ from the browser                      answer
 ====================================  ==================================================================
 
 ipykernel answers these on a thread of its own while a cell runs. So nothing here touches torch, but for what acts
-(reset, skip), which is declined while a region is open. Beside the widget, the MIME bundle carries HTML without script
-and plain text.
+(reset, skip), which is declined while a region is open.
+
+Below the widget stands the same in HTML without script, in an output of its own that the widget hides: what shows a
+saved notebook prefers the widget to what else there is in one output, also where it cannot draw it.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ import contextvars
 import re
 import threading
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,10 +40,13 @@ from typing import TYPE_CHECKING, Any
 
 import anywidget
 import traitlets
+from IPython.display import publish_display_data
 
+from ipy_dynwrap.explanation import recompilations
 from ipy_dynwrap.guard_kinds import UNKEYED
 
 from . import html, payload, text, words
+from .picture import Picture
 
 if TYPE_CHECKING:
     from ipy_dynwrap.events import Event
@@ -52,7 +58,7 @@ __all__ = ["Inspector", "Session"]
 
 # Of 200 KB that a saved notebook may grow by; the rest is script, style and the plain text.
 _ROWS_BYTES = 40_000
-_HTML_BYTES = 40_000
+_HTML_BYTES = 30_000
 _TEXT_ROWS = 25
 
 _STATIC = Path(__file__).parent / "static"
@@ -115,6 +121,7 @@ class Inspector(anywidget.AnyWidget):
     state = traitlets.Dict().tag(sync=True)
     unkeyed = traitlets.Dict().tag(sync=True)
     actions: traitlets.List[str] = traitlets.List().tag(sync=True)
+    static_class = traitlets.Unicode().tag(sync=True)
 
     def __init__(self, session: Session, feed: Feed) -> None:
         self._session = session
@@ -125,7 +132,12 @@ class Inspector(anywidget.AnyWidget):
         self._context = contextvars.copy_context()
         unkeyed = {"title": text.UNKEYED_TITLE, "rows": [list(row) for row in UNKEYED]}
         self._acts = {name: act for name in ("reset", "skip") if (act := getattr(session, name)) is not None}
-        super().__init__(state=self._look(), unkeyed=unkeyed, actions=list(self._acts))
+        super().__init__(
+            state=self._look(),
+            unkeyed=unkeyed,
+            actions=list(self._acts),
+            static_class=f"dynwrap-static-{uuid.uuid4().hex}",
+        )
         self.on_msg(self._answer)
         feed.add(self.refresh)
 
@@ -211,7 +223,19 @@ class Inspector(anywidget.AnyWidget):
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         data, metadata = super()._repr_mimebundle_(**kwargs) or ({}, {})
+        return {**data, **self._static()}, metadata
+
+    def _static(self) -> dict[str, str]:
         info = self._session.snapshot()
-        data["text/plain"] = text.short(info, _TEXT_ROWS)
-        data["text/html"] = html.table(info, _HTML_BYTES)
-        return data, metadata
+        found = recompilations(self._session.events(), info.wrappers)
+        picture = Picture(info, tuple(self._session.timeline()), found)
+        return {"text/plain": text.short(info, _TEXT_ROWS), "text/html": html.report(picture, _HTML_BYTES)}
+
+    def _ipython_display_(self) -> None:
+        """Publish the widget, and below it what stands for it where there is none."""
+        data, metadata = super()._repr_mimebundle_() or ({}, {})
+        static = self._static()
+        static["text/html"] = f'<div class="{self.static_class}">{static["text/html"]}</div>'
+        publish: Any = publish_display_data
+        publish({**data, "text/plain": words.sums(self._session.snapshot())}, metadata)
+        publish(static)

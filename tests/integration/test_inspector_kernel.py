@@ -104,20 +104,37 @@ import torch
 net = torch.nn.Linear(3, 3)"""
 
 
-def test_a_saved_notebook_shows_the_table_without_kernel_and_script():
+@pytest.mark.parametrize("stored", [False, True], ids=["without state", "with state"])
+def test_a_saved_notebook_shows_the_table_without_kernel_and_script(stored):
     client = Client(
         [COMPILED, "%%compile --backend eager\nnet(torch.ones(2, 3)); net(torch.ones(4, 3));", "%dynwrap"],
-        store_widget_state=False,
+        store_widget_state=stored,
     )
-    [shown] = client.outputs(2)
+    widget, shown = client.outputs(2)
+    assert "text/html" not in widget.data
+    assert widget.data["text/plain"].startswith("1 wrapper · 2 compilations")
     assert "Linear" in shown.data["text/plain"]
     assert "<script" not in shown.data["text/html"]
     assert "2 entries" in client.html()
     assert "x.shape[0] 2 → 4" in client.html().replace("input.shape", "x.shape")
+    assert "Why it compiled again (1)" in client.html()
+    assert "Timeline (1 cell)" in client.html()
+
+
+def test_capture_takes_the_inspector():
+    client = Client(
+        [
+            COMPILED,
+            "%%capture captured\n%dynwrap",
+            "[each.data['text/plain'] for each in captured.outputs if each.data]",
+        ]
+    )
+    assert client.outputs(1) == []
+    assert "Nothing has been compiled yet." in client.outputs(2)[0].data["text/plain"]
 
 
 def test_the_widget_adds_little_to_a_notebook_that_keeps_its_state():
     client = Client([COMPILED, "%dynwrap"])
     state = client.nb.metadata.widgets["application/vnd.jupyter.widget-state+json"]["state"]
     assert any("dynwrap" in json.dumps(model) for model in state.values())
-    assert len(json.dumps(client.nb)) < 60_000
+    assert len(json.dumps(client.nb)) < 80_000

@@ -61,6 +61,8 @@ export class View {
       "section",
       // JupyterLab's shortcuts would take Enter, arrows and letters away from our buttons.
       { class: "dynwrap", "aria-label": "Compiled code", "data-lm-suppress-shortcuts": "true" },
+      // What stands below for those who see no widget is of no use to those who do.
+      node("style", {}, `.${this.model.get("static_class")} { display: none; }`),
       node("header", { class: "dw-head" }, this.sums),
       this.live.element,
       this.tabs.element,
