@@ -41,19 +41,32 @@ def inspector() -> Inspector:
     global _feed  # noqa: PLW0603 - one thread for all widgets of the process
     if _feed is None:
         _feed = Feed(state.log)
-    session = Session(cache_info, state.log.since, timeline, details, _reset, None, _export)
+    session = Session(cache_info, state.log.since, timeline, details, _reset, _skip, _export)
     return Inspector(session, _feed)
 
 
 def _reset(name: str) -> None:
     """Drop the entries of the wrapper called `name`, on the thread that answers the browser."""
     from ipy_dynwrap import reset
+
+    _refuse_while_open()
+    reset(name)
+
+
+def _skip(name: str) -> None:
+    """Let what the wrapper called `name` serves run eager from now on."""
+    from ipy_dynwrap import skip
+
+    _refuse_while_open()
+    skip(name)
+
+
+def _refuse_while_open() -> None:
     from ipy_dynwrap.regions import any_open
 
     # Torch must not lose the entries of a frame that it may be looking through.
     if any_open():
-        raise RuntimeError("Not now: a cell runs compiled code. Reset again when it is done.")
-    reset(name)
+        raise RuntimeError("Not now: a cell runs compiled code. Try again when it is done.")
 
 
 def _export(form: str) -> str:

@@ -76,3 +76,19 @@ def test_names_that_nothing_has_are_said():
         "nothing was included from no_such_module: no module of that name is imported",
     )
     assert run_and_report(include=["json", "torch.nn"]) == ()
+
+
+def test_the_inspector_acts_on_wrappers_but_not_while_a_region_is_open():
+    from ipy_dynwrap import views
+
+    with ipy_dynwrap.region(backend="eager"):
+        double(torch.ones(3))
+        [wrapper] = ipy_dynwrap.cache_info().wrappers
+        for act in (views._reset, views._skip):
+            with pytest.raises(RuntimeError, match=r"^Not now: a cell runs compiled code"):
+                act(wrapper.name)
+    views._skip(wrapper.name)
+    assert ipy_dynwrap.cache_info().wrappers[0].state == "skipped"
+    views._reset(wrapper.name)
+    [wrapper] = ipy_dynwrap.cache_info().wrappers
+    assert (wrapper.state, wrapper.entries) == ("eager", ())
