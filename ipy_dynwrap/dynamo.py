@@ -60,6 +60,7 @@ from torch._dynamo.eval_frame import (
 )
 from torch._dynamo.external_utils import wrap_inline
 from torch._dynamo.guards import (
+    CheckFunctionManager,
     DeletedGuardManagerWrapper,
     GuardBuilder,
     code_framelocals_names_reversed_cached,
@@ -86,7 +87,7 @@ from torch._dynamo.symbolic_convert import (
     _import_module,
     compare_op_handlers,
 )
-from torch._dynamo.types import ConvertFrameReturn
+from torch._dynamo.types import ConvertFrameReturn, GuardedCode
 from torch._dynamo.utils import counters, get_metrics_context, graph_break_reasons
 from torch._dynamo.variables import ConstantVariable, SymNodeVariable, builtin, lists, object_protocol
 from torch._dynamo.variables import builder as variable_builder
@@ -643,6 +644,7 @@ class _Observed:
         self._torchdynamo_orig_backend = inner._torchdynamo_orig_backend
         self.__name__ = getattr(inner, "__name__", "callback")
         self._in_vain: weakref.WeakKeyDictionary[CodeType, int] = weakref.WeakKeyDictionary()
+        self._regions: weakref.WeakKeyDictionary[CodeType, set[int]] = weakref.WeakKeyDictionary()
 
     def _nothing_this_time(self, code: CodeType, detail: str) -> str | None:
         """Return `detail` if a call has just had no tensor operation to compile, though the next one may have."""
@@ -651,12 +653,31 @@ class _Observed:
         tried = self._in_vain[code] = self._in_vain.get(code, 0) + 1
         return detail if tried < recompile_limit() else None
 
+    def _note_entry(self, frame: Any, guards: Any, objects: list[weakref.ref[Any]]) -> None:
+        guards._ipy_dynwrap_made = _Made(self, id(frame.f_globals), tuple(objects))
+        self._regions.setdefault(frame.f_code, set()).add(get_eval_frame_isolate_recompiles_id())
+
+    def _entry_of_another_region(self, frame: Any) -> Any:
+        """Return Dynamo's answer for a frame that an entry of another region serves; None if there is none.
+
+        Frames after a graph break have a cache in each wrapper's region, and wrappers that differ in one field may well
+        agree in what such a frame depends on.
+        """
+        for region in self._regions.get(frame.f_code, set()) - {get_eval_frame_isolate_recompiles_id(), -1}:
+            for entry in _get_cache_entries_for_region(frame.f_code, region):
+                made = getattr(entry.guard_manager, "_ipy_dynwrap_made", None)
+                if made is not None and made.by is self and _serves(entry.guard_manager, made, frame):
+                    second = _shared(entry.guard_manager, made)
+                    return ConvertFrameReturn(guarded_code=GuardedCode(entry.code, second, entry.compile_id))
+        return None
+
     def __call__(self, frame: Any, entry: Any, frame_state: dict[str, Any]) -> Any:
         if sys._getframe(1).f_code is decorators._nonrecursive_disable_wrapper_code:
             # Torch looks at who calls the frame, and this stands between.
             return ConvertFrameReturn(apply_to_code=False, skip_reason="not to be compiled itself")
         try:
-            return self._compile(frame, entry, frame_state)
+            with _interrupts_held():
+                return self._compile(frame, entry, frame_state)
         except BaseException:
             _take_down(self)
             raise
@@ -666,8 +687,10 @@ class _Observed:
 
         if trace_rules.check(frame.f_code, frame=frame):
             return self._inner(frame, entry, frame_state)  # torch's own code: nothing to tell anybody
+        if (known := self._entry_of_another_region(frame)) is not None:
+            return known
         observer = self._observer
-        with _interrupts_held(), _settings(frame.f_code), contextlib.ExitStack() as for_this_frame:
+        with _settings(frame.f_code), contextlib.ExitStack() as for_this_frame:
             uncounted = observer.started(
                 Frame(frame.f_code, frame.f_locals, frame.f_globals, frame.closure or ()),
                 _next_compile_id(frame_state),
@@ -677,6 +700,7 @@ class _Observed:
             for_this_frame.enter_context(_limits_raised(uncounted))
             graphs, breaks = counters["stats"]["unique_graphs"], len(graph_break_reasons)
             classes: set[type] = set()
+            objects: list[weakref.ref[Any]] = []
             error: BaseException | None = None
             suppressed: list[BaseException] = []
             result: Any = None
@@ -685,6 +709,7 @@ class _Observed:
                 with (
                     observer.watching(),
                     _looking_into(classes),
+                    _replaced(CheckFunctionManager, "id_ref", functools.partial(_note_object, objects)),
                     _replaced(InliningInstructionTranslator, "get_globals_source_and_value", _find_global),
                     _guarding_what_is_absent(),
                     _guarding_identity(),
@@ -710,6 +735,7 @@ class _Observed:
             if error is not None:
                 state, detail = "failed", _cause(error)
             elif code is not None:
+                self._note_entry(frame, guards, objects)
                 state, detail = ("compiled" if counters["stats"]["unique_graphs"] > graphs else "no graph"), ""
             elif result.frame_exec_strategy.cur_action == FrameAction.RUN_ONLY:
                 state, detail = "at limit", "recompile_limit reached"
@@ -730,6 +756,47 @@ class _Observed:
             raise error
         finally:
             del error
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """Who made an entry, for a frame with which globals, and the objects whose identity its guards compare."""
+
+    by: _Observed
+    scope: int  # by its number: held, it would hold the entry in turn, and no collector sees that
+    objects: tuple[weakref.ref[Any], ...]
+
+
+def _note_object(
+    noted: list[weakref.ref[Any]], original: Callable[..., int], guards: Any, value: Any, name: str
+) -> int:
+    with contextlib.suppress(TypeError):  # what has no weak references lives for ever, as far as torch is concerned
+        noted.append(weakref.ref(value))
+    return original(guards, value, name)
+
+
+def _serves(guards: Any, made: _Made, frame: Any) -> bool:
+    return (
+        made.scope == id(frame.f_globals)
+        and all(each() is not None for each in made.objects)
+        and guards.check(frame.f_locals)
+    )
+
+
+def _shared(guards: Any, made: _Made) -> Any:
+    """Return guards for a second entry. Each invalidates its own entry when an object is gone that they compare."""
+    second = copy.copy(guards)
+    for each in made.objects:
+        if (value := each()) is not None:
+            weakref.finalize(value, _invalidate, weakref.ref(second)).atexit = False
+    return second
+
+
+def _invalidate(reference: weakref.ref[Any]) -> None:
+    guards = reference()
+    if guards is not None and guards.cache_entry is not None and guards.extra_state is not None:
+        gone = DeletedGuardManagerWrapper("an object that its guards compare is gone")
+        guards.extra_state.invalidate(guards.cache_entry, gone)
 
 
 @contextlib.contextmanager
@@ -907,8 +974,8 @@ def _settings(code: CodeType) -> Iterator[None]:
     is kept per thread, a thread that has not set a value itself is given what the main thread has set (pytorch issue
     186537): a limit that was set in a cell also holds in a widget's callback.
 
-    Nested graph breaks, which are off by default, are off for a wrapper: where its target breaks, the target's own frame
-    is compiled, as under `torch.compile`. Those below the target are the user's to have.
+    Nested graph breaks, which are off by default, are off for a wrapper: where its target breaks, the target's own
+    frame is compiled, as under `torch.compile`. Those below the target are the user's to have.
     """
     # Not config.patch: it leaves the former value behind as one that this thread has set.
     changes = {**_set_by_main_thread(), "skip_nnmodule_hook_guards": False}

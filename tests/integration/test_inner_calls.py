@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+import weakref
 
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.bytecode_transformation import _cached_cleaned_instructions
 from torch.utils.checkpoint import checkpoint
 
 import ipy_dynwrap
+from ipy_dynwrap import state
 
 X = torch.linspace(-1, 1, 4)
 
@@ -47,6 +51,32 @@ class Nested(nn.Module):
         return (x if self.inner is None else self.inner(x)) + self.k
 
 
+class TwoParts(nn.Module):
+    def __init__(self, k, j):
+        super().__init__()
+        self.k = k
+        self.j = j
+
+    def part(self, x):
+        x = x + self.j
+        torch._dynamo.graph_break()
+        return x * self.j
+
+    def forward(self, x):
+        return self.part(x * self.k) + self.k
+
+
+class TwoPartsOfFunctions(TwoParts):
+    def part(self, x):
+        x = self.j(x)
+        torch._dynamo.graph_break()
+        return self.j(x) * 2
+
+
+def methods(size):
+    return [TwoParts(k, j) for k, j in itertools.product(range(2, 2 + size), range(100, 100 + size))]
+
+
 def grid(size):
     return [Around(k, Broken(j)) for k, j in itertools.product(range(2, 2 + size), range(100, 100 + size))]
 
@@ -70,7 +100,7 @@ def needed_by_torch(targets, counter, monkeypatch):
     return counter.graphs
 
 
-@pytest.mark.parametrize("targets", [grid, recursive])
+@pytest.mark.parametrize("targets", [grid, recursive, methods])
 @pytest.mark.parametrize("size", [3, 10])
 def test_as_many_compilations_as_torch_needs_without_a_limit(way, new_counter, monkeypatch, targets, size):
     needed = needed_by_torch(targets(size), new_counter(), monkeypatch)
@@ -81,6 +111,46 @@ def test_as_many_compilations_as_torch_needs_without_a_limit(way, new_counter, m
         same(call, each, X)
     assert counter.graphs == needed
     assert ipy_dynwrap.cache_info().eager_calls == 0
+
+
+def entries_of(code):
+    """Return torch's cache entries of a code object in the regions of all wrappers."""
+    regions = {-1, *(wrapper.function._isolate_recompiles_id for wrapper in state.cache)}
+    return [
+        entry for region in regions for entry in torch._C._dynamo.eval_frame._get_cache_entries_for_region(code, region)
+    ]
+
+
+def test_what_wrappers_share_goes_with_the_object_that_it_was_compiled_for(way, counter):
+    functions = [eval(f"lambda x: x * {n}") for n in (2.5, 3.5, 4.5)]  # noqa: S307 - each has code of its own
+    call = way(backend=counter)
+    for k, j in itertools.product((2, 3, 4), functions):
+        same(call, TwoPartsOfFunctions(k, j), X)
+    assert counter.graphs == 2 * 3 + 2 * 3
+    code = TwoPartsOfFunctions.part.__code__
+    living = [entry for entry in entries_of(code) if entry.guard_manager.cache_entry is not None]
+    assert len({id(entry.code) for entry in living}) < len(living)  # some share
+    codes = [weakref.ref(each.__code__) for each in functions]
+    del functions, j
+    _cached_cleaned_instructions.cache_clear()  # torch keeps some code for a while
+    gc.collect()
+    assert [each() for each in codes] == [None] * 3
+    assert not [entry for entry in entries_of(code) if getattr(entry.guard_manager, "cache_entry", None) is not None]
+    other = eval("lambda x: x * 5.5")  # noqa: S307
+    for k in (2, 3, 4):
+        same(call, TwoPartsOfFunctions(k, other), X)
+
+
+def test_what_wrappers_share_serves_after_one_of_them_is_reset(way, counter):
+    call = way(backend=counter)
+    models = methods(3)
+    for each in models:
+        same(call, each, X)
+    ipy_dynwrap.reset(TwoParts)
+    before = counter.graphs
+    for each in models:
+        same(call, each, X)
+    assert counter.graphs == 2 * before
 
 
 def test_a_module_shares_what_was_compiled_for_it_outside(way, counter):
