@@ -144,7 +144,7 @@ class Differences:
         if not fields or (len(fields) == 1 and any(field == fields[0] for field, _ in requirements(raw))):
             return self._describe(raw)
         guards = dynamo.guards_of(source, code)
-        texts = dynamo.guard_texts(guards) if guards is not None else []
+        texts = [_LOCAL.sub(r"\1", text) for text in dynamo.guard_texts(guards)] if guards is not None else []
         said = dict.fromkeys(filter(None, (self._field(field, compiled.required[field], texts) for field in fields)))
         more = len(said) - _MOST
         text = ", ".join(list(said)[:_MOST]) + (f" and {more} more" if more > 0 else "")
@@ -165,8 +165,9 @@ class Differences:
             words = [str(value).removeprefix("torch.") for value in (before, self._values[field])]
             return f"{name}.{member or _IN_WORDS[aspect[0]]} {words[0]} -> {words[1]}"
         for text in texts:
-            if any(pinned == field for pinned, _ in requirements(text)):
-                return self._describe(_LOCAL.sub(r"\1", text))
+            # There may be thousands, and to parse one takes long.
+            if field.source in text and any(pinned == field for pinned, _ in requirements(text)):
+                return self._describe(text)
         return None
 
 

@@ -181,7 +181,7 @@ class Region:
             self._counts, end = engine.tally()
             cleanup.callback(end)
             self._notes = _Notes()
-            self._breakpoints = Breakpoints()
+            self._breakpoints = Breakpoints() or None
             cleanup.callback(state.log.subscribe(self._notes))
             if self._stance is not None:
                 cleanup.enter_context(self._stance)

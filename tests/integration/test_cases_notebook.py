@@ -373,7 +373,11 @@ def test_28_a_graph_break_is_told_with_cell_and_line(notebook, counter):
     assert counter.runs == 2
     places = {event.place for event in state.log.since(written) if isinstance(event, GraphBreak)}
     assert [(place.cell, place.line) for place in places] == [(notebook.number, notebook.above + 3)]
-    assert f"graph break at cell {notebook.number}, line {notebook.above + 3}" in str(ipy_dynwrap.explain("broken"))
+    said = (
+        f"graph break at cell {notebook.number}, line {notebook.above + 3}: Failed to trace builtin operator: `print`"
+    )
+    assert said in str(ipy_dynwrap.explain("broken"))
+    assert {each.cell for row in ipy_dynwrap.cache_info().wrappers for each in row.entries} == {notebook.number}
 
 
 def test_28_the_line_under_a_cell_tells_where_the_graph_broke(shell):

@@ -117,6 +117,22 @@ def test_13_targets_of_one_size_each_stay_static(way, targets):
     assert backend.seen == [False, False]
 
 
+@pytest.mark.parametrize(
+    ("targets", "reason"),
+    [
+        (lambda: (scaled(2.0), scaled(3.0)), "k 2.0 -> 3.0"),
+        (lambda: (Weighted(4), Weighted(6)), "self.weight.shape[0] 4 -> 6"),
+    ],
+    ids=["closures of one factory", "modules"],
+)
+def test_13_the_reason_names_the_target_that_differs(way, counter, targets, reason):
+    for target, size in zip(targets(), (4, 6), strict=True):
+        way(backend=counter)(target, torch.ones(size))
+    info = ipy_dynwrap.cache_info()
+    assert [entry.reason for wrapper in info.wrappers for entry in wrapper.entries] == [None, reason]
+    assert reason in str(ipy_dynwrap.explain())
+
+
 # 15: https://github.com/pytorch/pytorch/issues/141589, 128319
 
 
@@ -130,11 +146,11 @@ def test_15_modes_are_compiled_once_each_with_a_reason(way, counter):
                 call(module.train(training), torch.ones(2, 4))
     info = ipy_dynwrap.cache_info()
     assert (counter.graphs, counter.runs, info.eager_calls) == (8, 16, 0)
-    reasons = [entry.reason for wrapper in info.wrappers for entry in wrapper.entries]
-    assert reasons.count(None) == 1
-    said = " ".join(filter(None, reasons))
-    assert ".training True -> False" in said
-    assert "grad mode on -> off" in said
+    [reasons] = [[entry.reason for entry in wrapper.entries] for wrapper in info.wrappers]
+    training, grad = "self[1].training True -> False", "grad mode on -> off"
+    frozen = "self[0].weight.requires_grad True -> False, self[0].bias.requires_grad True -> False"
+    assert reasons == [None, grad, training, grad, frozen, grad, training, grad]
+    assert info.recompiles == 7
 
 
 class Counting(nn.Module):
