@@ -191,7 +191,8 @@ class Report:
     reasons
         Why something compiled again, in words, without repetition: ``"Net.forward: x.shape[0] 4 -> 5"``.
     notices
-        What the user should know, in words, each once: a call that ran eager and why, a graph break with its line.
+        What the user should know, in words, each once: a call that ran eager and why, a graph break with its line,
+        code that asks whether it is compiled, a breakpoint that does not stop, an option that does nothing.
     """
 
     calls: int = 0
