@@ -43,6 +43,13 @@ TARGETS = st.one_of(
             "root.scaled": ["x"],
             "leaf.squash": ["x"],
             "strategy.halved": ["x"],
+            "strategy.fast": ["x", "x, 3", "x, n=0.5"],
+            "decorated": ["x", "x, 3", "x, plus=x", "x, n=0.5"],
+            "switched": ["x, True", "x, False"],
+            "disabling": ["x", "x, True"],
+            "inferred": ["x"],
+            "uncast": ["x"],
+            "tapped": ["x"],
             "planned": ["plan, x", "fixed, x", "plan=plan, x=x", "config, x"],
             "plan.act": ["x"],
             "slotted": ["x"],
@@ -67,7 +74,7 @@ TARGETS = st.one_of(
             "Root.scaled": ["x"],
             "torch.sin": ["x"],
             "(lambda x: x * SCALE)": ["x"],
-            "(lambda f, x: f(x) + 1)": ["leaf, x", "helper, x", "strategy, x", "part, x", "run, x"],
+            "(lambda f, x: f(x) + 1)": ["leaf, x", "helper, x", "strategy, x", "part, x", "run, x", "decorated, x"],
         }.items()
     ]
 )
@@ -75,9 +82,10 @@ calls = st.builds(
     lambda target, **more: Call(*target, **more),
     TARGETS,
     way=pick(["region", "region", "compile", "kept"]),
-    shape=pick([(2, 4), (2, 4), (2, 4), (3, 4), (5, 4), (1, 4), (2, 5), (0, 4)]),
-    dtype=pick([torch.float32] * 8 + [torch.float64, torch.int64]),
-    grad=pick(["plain", "plain", "input", "input", "no_grad", "inference", "autocast"]),
+    shape=pick([(2, 4)] * 6 + [(3, 4), (5, 4)] * 2 + [(1, 4), (2, 5), (0, 4), (4,), (2, 3, 4)]),
+    dtype=pick([torch.float32] * 16 + [torch.float64, torch.int64] * 2 + [torch.bfloat16, torch.complex64, torch.bool]),
+    grad=pick(["plain", "input"] * 4 + ["no_grad", "inference", "autocast"] * 2 + ["half", "default float64"]),
     backend=pick(["eager"] * 6 + ["aot_eager"]),
+    dynamic=pick([None] * 6 + [True, False]),
     layout=pick(["contiguous"] * 4 + ["transposed", "sliced", "expanded"]),
 )

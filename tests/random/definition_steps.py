@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import ast
+
 from hypothesis import strategies as st
+from machine import FIRST_CELL
 from words import FUNCTIONS, LEAVES, NUMBERS, ROOTS, SMALL, VALUES, pick, text
 
 _BODY = pick(["x * <n>", "x + <n>", "x * gain + <n>", "helper(x) * <n>", "torch.sin(x) - <n>", "x * SCALE + <n>"])
 _METHOD = pick(["x * <n>", "x + self.factor + <n>", "self.squash(x) * <n>", "x.sin() + <n>"])
 _FORWARD_BODY = pick(["x * <n>", "self.mix(x) + <n>", "self.linear(x) * <n>", "self.first(x) + <n>"])
+
+
+def _definitions(text):
+    """Return the text of each function and class that `text` defines, with its decorators."""
+    lines = text.splitlines()
+    found = [each for each in ast.parse(text).body if isinstance(each, ast.FunctionDef | ast.ClassDef)]
+    first = [min([each, *each.decorator_list], key=lambda part: part.lineno).lineno for each in found]
+    return ["\n".join(lines[start - 1 : each.end_lineno]) for start, each in zip(first, found, strict=True)]
+
+
+# What a user does most: to run a cell again of which nothing changed.
+again = pick(_definitions(FIRST_CELL))
 functions = st.one_of(
     text("def helper(x, gain=1.<n>, *, bias=0.25):\n    return x * gain + bias", n=SMALL),
     text("def helper(x, gain=1.5, *, bias=0.25):\n    return x * gain + bias + SCALE"),
@@ -24,6 +39,9 @@ functions = st.one_of(
     text("del run.__closure__[0].cell_contents"),
     text("run = after(<f>)", f=pick([*FUNCTIONS, "root", "tied", "strategy.act", "torch.cos", "Root.scaled"])),
     text("<name> = compiled(<name>, backend='eager')", name=pick(["run", "shim", "leaf", "mod", "tied.layer"])),
+    text("<name> = compiled(<name>)", name=pick(["apply", "strategy.act", "tied.stack", "total", "configured"])),
+    text("@compiled\ndef decorated(x, n=<n>):\n    return x * n", n=SMALL),
+    text("@compiled(dynamic=<d>)\ndef decorated(x, **more):\n    return x + <n>", d=pick([True, False, None]), n=SMALL),
     text("helper.scale = <value>", value=VALUES),
     text("shim = traced(<f>)", f=pick(["helper", "picky", "over(3)", "lambda x: x * 4", "run"])),
     text(
@@ -68,6 +86,8 @@ methods_of_root = st.one_of(
     text("<leaf>.forward = lambda x, **more: x * <n>", leaf=LEAVES | ROOTS, n=SMALL),
     text("strategy.act = lambda x, n=1: x * <n>", n=SMALL),
     text("Strategy.act.__defaults__ = (<value>,)", value=NUMBERS),
+    text("Strategy.fast = compiled(lambda self, x, n=1: self.function(x) - n * <n>, backend='eager')", n=SMALL),
+    text("Root.encode = compiled(Root.encode, backend='eager')"),
     text("Strategy.halved = functools.partialmethod(Strategy.act, n=<value>)", value=NUMBERS),
     text("Root.between.__kwdefaults__['high'] = <n>", n=SMALL),
     text("Root.frozen = lambda self, x: self.first(x) * <n>", n=SMALL),
@@ -83,6 +103,7 @@ methods_of_children = st.one_of(
         n=SMALL,
         **{"class": pick(["Base", "Leaf", "Root", "Broken"])},
     ),
+    text("Choosy.forward = compiled(Choosy.forward, backend='eager')"),
     text("Base.squash = staticmethod(lambda x: x * <n>)", n=SMALL),
     text("Base.shift = property(lambda self: 0.<n>)", n=SMALL),
     text("Base.shift = 0.<n>", n=SMALL),

@@ -7,13 +7,8 @@ import functools
 import torch
 import torch._dynamo
 from hypothesis import strategies as st
-from makers import after, over, run_module, traced, written
+from makers import Applied, Settings, after, over, run_module, run_with, traced, written
 from torch import nn
-
-
-class Settings:
-    def __init__(self, **given):
-        self.__dict__.update(given)
 
 
 class Cell(nn.Module):
@@ -72,19 +67,6 @@ class Buffered(nn.Module):
         return x + self.offset * self.by
 
 
-class Applied:
-    def __init__(self, function, word, unread):
-        self.function = function
-        self.word = word
-        self.unread = unread
-
-    def __call__(self, x):
-        return self.function(x) * len(self.word)
-
-    def act(self, x):
-        return self.function(x) + len(self.word)
-
-
 def minus(x):
     return x - 1
 
@@ -95,10 +77,6 @@ def scaled(x, by=2, *, plus=0.5):
 
 def listed(values):
     return lambda x: sum((x * value for value in values), x)
-
-
-def run_settings(settings, x):
-    return x * len(settings.word) + (1 if settings.kind == "a" else 2)
 
 
 def run_both(first, second, x):
@@ -187,6 +165,6 @@ FAMILIES = {
     "two modules that are passed": st.tuples(st.just(run_both), some(Cell, gain=INTS), some(Cell, kind=pick("ab"))),
     "function that is passed": st.tuples(st.just(run_module), pick([minus, scaled]) | INTS.map(over)),
     "settings that are passed": st.tuples(
-        st.just(run_settings), st.builds(Settings, word=WORDS, kind=pick("ab"), unread=INTS)
+        st.just(run_with), st.builds(Settings, word=WORDS, kind=pick("ab"), unread=INTS)
     ),
 }

@@ -19,7 +19,7 @@ from torch import nn
 from torch.nn.modules import module as nn_module  # noqa: F401 - for later cells
 from torch.nn.utils import parametrize, prune  # noqa: F401 - for later cells
 
-log, kept, handles = [], {}, {}
+log, kept, handles, again = [], {}, {}, {}
 SCALE, SHIFT, TABLE, WORDS, COUNT = 2, torch.full((4,), 0.5), {"gain": 1.5, "mode": "plain"}, ["up", "down"], 0
 
 
@@ -271,6 +271,10 @@ class Strategy:
 
     halved = functools.partialmethod(act, n=0.5)
 
+    @compiled(backend="eager")  # noqa: F821 - each notebook's own
+    def fast(self, x, n=2):
+        return self.function(x) * n
+
 
 class Cubed(torch.autograd.Function):
     @staticmethod
@@ -386,6 +390,40 @@ def within(x):
         first = leaf(x)
     with torch.autocast("cpu", torch.bfloat16):
         return mod(x) + first
+
+
+@compiled(backend="eager")  # noqa: F821 - each notebook's own
+def decorated(x, n=2, *, plus=0.5):
+    return helper(x) * n + plus
+
+
+def switched(x, on):
+    with torch.set_grad_enabled(on):
+        first = leaf(x)
+    return mod(x) * 2 + first
+
+
+def disabling(x, on=False):
+    x = x * SCALE
+    torch.set_grad_enabled(on)
+    return x + 1
+
+
+@torch.inference_mode()
+def inferred(x):
+    return leaf(x) * 2
+
+
+def uncast(x):
+    with torch.autocast("cpu", enabled=False):
+        return mod(x) * x
+
+
+def tapped(x):
+    x = x * SCALE
+    if x.requires_grad:
+        x.register_hook(lambda grad: grad * SCALE)
+    return x + 1
 
 
 def picky(x):

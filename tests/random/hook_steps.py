@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from words import LAYERS, MODULES, SMALL, pick, text
 
 NAME = pick(["h1", "h2", "h3"])
+NAME_FOR_ALL = pick(["g1", "g2"])
 FORWARD = pick(["count", "Hook('<name>', <n>)", "made", "functools.partial(count)", "nothing", "Hook('h', 2).__call__"])
-# What was registered stays on the shelf, for a later cell to register it again.
 MADE = """
 def make(n):
     def made(module, args, output=None):
@@ -63,98 +63,98 @@ LOOKING = """
 def hook(module, *grads):
     log.append(f'looking {type(module).__name__} <n>')
 """
+GRADIENT = """
+def hook(grad):
+    log.append('grad <n>')
+    return grad * <n>
+"""
+ACCUMULATED = """
+def hook(parameter):
+    log.append('accumulated <n>')
+"""
+GRADIENTS = """
+def hook(grads):
+    log.append(f'gradients {[each is not None for each in grads]} <n>')
+"""
 
 
-def on_module(hook, register):
-    """Return a strategy for a cell that defines `hook` and registers it on a module."""
-    cell = hook + "shelf['<name>'] = hook\n" + f"handles['<name>'] = <module>.{register}"
-    return text(cell, module=MODULES, name=NAME, n=SMALL, p=st.booleans(), a=st.booleans())
+def registering(register, hook="", made="hook", on="<module>", names=NAME):
+    """Return a strategy for a cell that makes a hook and registers it.
+
+    The hook stays on the shelf, and how it was registered beside it, for a later cell to register it again.
+
+    Parameters
+    ----------
+    register
+        The call of the method or function that registers, with the hook as ``it``.
+    hook, made
+        Text that defines the hook, and an expression for it.
+    on
+        What to register it on.
+    names
+        Strategy for the name under which the hook is kept.
+    """
+    cell = (
+        f"{hook}shelf['<name>'] = {made}\n"
+        f"again['<name>'] = lambda it: {on}.{register}\n"
+        "handles['<name>'] = again['<name>'](shelf['<name>'])"
+    )
+    parts = {"name": names, "module": MODULES, "layer": LAYERS, "other": LAYERS, "made": FORWARD, "n": SMALL}
+    return text(cell, **parts, p=st.booleans(), a=st.booleans())
+
+
+def on_all(register, hook="", made="hook"):
+    return registering(register, hook, made, on="nn_module", names=NAME_FOR_ALL)
+
+
+def removing(names):
+    """Return a strategy for cells that remove a hook, add it again, and do both at once."""
+    remove, add = "handles['<name>'].remove()", "handles['<name>'] = again['<name>'](shelf['<name>'])"
+    return text("<how>", how=pick([remove, remove, add, f"{remove}\n{add}"]), name=names)
 
 
 hooks = st.one_of(
-    text(
-        MADE + "shelf['<name>'] = <hook>\n"
-        "handles['<name>'] = <module>.register_forward_hook(shelf['<name>'], prepend=<p>, always_call=<a>)",
-        module=MODULES,
-        hook=FORWARD,
-        name=NAME,
-        n=SMALL,
-        p=st.booleans(),
-        a=st.booleans(),
+    registering("register_forward_hook(it, prepend=<p>, always_call=<a>)", MADE, "<made>"),
+    registering(
+        "register_forward_hook(it, with_kwargs=True, prepend=<p>, always_call=<a>)",
+        FORWARD_WITH_KWARGS,
     ),
-    on_module(FORWARD_WITH_KWARGS, "register_forward_hook(hook, with_kwargs=True, prepend=<p>, always_call=<a>)"),
-    on_module(PRE, "register_forward_pre_hook(hook, prepend=<p>)"),
-    on_module(PRE_WITH_KWARGS, "register_forward_pre_hook(hook, with_kwargs=True, prepend=<p>)"),
-    on_module(ONCE, "register_forward_hook(hook, prepend=<p>)"),
-    on_module(ONCE, "register_forward_pre_hook(hook, prepend=<p>)"),
-    on_module(ADDING, "register_forward_hook(hook)"),
-    on_module(RAISING, "register_forward_hook(hook, always_call=<a>)"),
-    on_module(RAISING, "register_forward_pre_hook(hook)"),
-    text(
-        "handles['<name>'] = <module>.<how>(count)",
-        module=MODULES,
-        name=NAME,
-        how=pick(["register_forward_hook", "register_forward_pre_hook"]),
-    ),
-    text(
-        "handles['<name>'].remove()\nhandles['<name>'] = <module>.register_forward_hook(shelf['<name>'])",
-        module=MODULES,
-        name=NAME,
-    ),
-    text("handles['<name>'] = <module>.register_forward_hook(shelf['<again>'])", module=MODULES, name=NAME, again=NAME),
-    text("handles['<name>'].remove()", name=NAME),
+    registering("register_forward_pre_hook(it, prepend=<p>)", PRE),
+    registering("register_forward_pre_hook(it, with_kwargs=True, prepend=<p>)", PRE_WITH_KWARGS),
+    registering("register_forward_hook(it, prepend=<p>)", ONCE),
+    registering("register_forward_pre_hook(it, prepend=<p>)", ONCE),
+    registering("register_forward_hook(it)", ADDING),
+    registering("register_forward_hook(it, always_call=<a>)", RAISING),
+    registering("register_forward_pre_hook(it)", RAISING),
+    registering("register_forward_hook(it)", made="count"),
+    registering("register_forward_pre_hook(it)", made="count"),
+    text("handles['<name>'] = again['<name>'](shelf['<other>'])", name=NAME, other=NAME),
+    removing(NAME),
     text("shelf['<name>'].value = <n>", name=NAME, n=SMALL),
     text("Hook.__call__ = lambda self, module, args, output=None: log.append(f'{self.name} <n>')", n=SMALL),
     text("shelf['<name>'].__code__ = (lambda *args: None).__code__", name=NAME),
     text("<module>.<which>.clear()", module=MODULES, which=pick(["_forward_hooks", "_forward_pre_hooks"])),
 )
 backward_hooks = st.one_of(
-    on_module(BACKWARD, "register_full_backward_hook(hook, prepend=<p>)"),
-    on_module(BACKWARD_PRE, "register_full_backward_pre_hook(hook, prepend=<p>)"),
-    on_module(LOOKING, "register_full_backward_hook(hook)"),
-    on_module(LOOKING, "register_full_backward_pre_hook(hook)"),
-    text(
-        "handles['<name>'].remove()\nhandles['<name>'] = <module>.register_full_backward_hook(shelf['<name>'])",
-        module=MODULES,
-        name=NAME,
-    ),
-    text(
-        "def hook(grad):\n    log.append('grad <n>')\n    return grad * <n>\n"
-        "handles['<name>'] = <layer>.weight.register_hook(hook)",
-        layer=LAYERS,
-        name=NAME,
-        n=SMALL,
-    ),
-    text(
-        "handles['<name>'] = <layer>.weight.register_post_accumulate_grad_hook(lambda w: log.append('accumulated'))",
-        layer=LAYERS,
-        name=NAME,
-    ),
-    text("handles['<name>'].remove()", name=NAME),
+    registering("register_full_backward_hook(it, prepend=<p>)", BACKWARD),
+    registering("register_full_backward_pre_hook(it, prepend=<p>)", BACKWARD_PRE),
+    registering("register_full_backward_hook(it)", LOOKING),
+    registering("register_full_backward_pre_hook(it)", LOOKING),
+    registering("register_backward_hook(it)", LOOKING),
+    registering("register_hook(it)", GRADIENT, on="<layer>.weight"),
+    registering("register_post_accumulate_grad_hook(it)", ACCUMULATED, on="<layer>.weight"),
+    registering("register_multi_grad_hook((<layer>.weight, <other>.weight), it)", GRADIENTS, on="torch.autograd.graph"),
+    removing(NAME),
+    text("<module>.<which>.clear()", module=MODULES, which=pick(["_backward_hooks", "_backward_pre_hooks"])),
 )
-
-
-def on_all(hook, register):
-    """Return a strategy for a cell that defines `hook` and registers it for all modules."""
-    cell = hook + f"handles['<g>'] = nn_module.{register}"
-    return text(cell, g=pick(["g1", "g2"]), n=SMALL, a=st.booleans())
-
-
 global_hooks = st.one_of(
-    text(
-        MADE + "handles['<g>'] = nn_module.register_module_forward_hook(<hook>, always_call=<a>)",
-        hook=FORWARD,
-        name=NAME,
-        g=pick(["g1", "g2"]),
-        n=SMALL,
-        a=st.booleans(),
-    ),
-    on_all(FORWARD_WITH_KWARGS, "register_module_forward_hook(hook, with_kwargs=True, always_call=<a>)"),
-    on_all("", "register_module_forward_pre_hook(count)"),
-    on_all(PRE, "register_module_forward_pre_hook(hook)"),
-    on_all(LOOKING, "register_module_full_backward_hook(hook)"),
-    on_all(BACKWARD, "register_module_full_backward_hook(hook)"),
-    on_all(LOOKING, "register_module_full_backward_pre_hook(hook)"),
-    on_all(BACKWARD_PRE, "register_module_full_backward_pre_hook(hook)"),
-    text("handles['<g>'].remove()", g=pick(["g1", "g2"])),
+    on_all("register_module_forward_hook(it, always_call=<a>)", MADE, "<made>"),
+    on_all("register_module_forward_hook(it, with_kwargs=True, always_call=<a>)", FORWARD_WITH_KWARGS),
+    on_all("register_module_forward_pre_hook(it)", made="count"),
+    on_all("register_module_forward_pre_hook(it)", PRE),
+    on_all("register_module_full_backward_hook(it)", LOOKING),
+    on_all("register_module_full_backward_hook(it)", BACKWARD),
+    on_all("register_module_full_backward_pre_hook(it)", LOOKING),
+    on_all("register_module_full_backward_pre_hook(it)", BACKWARD_PRE),
+    removing(NAME_FOR_ALL),
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import functools
 import gc
 import itertools
 import linecache
@@ -30,8 +31,8 @@ import ipy_dynwrap
 FIRST_CELL = Path(__file__).with_name("first_cell.py").read_text()
 
 
-def plain_compile(target, **_):
-    return target
+def plain_compile(target=None, **_):
+    return (lambda target: target) if target is None else target
 
 
 class Notebook:
@@ -40,7 +41,7 @@ class Notebook:
     def __init__(self, name, how_to_compile):
         self.module = types.ModuleType(name)
         self.names = self.module.__dict__
-        self.names["compiled"] = how_to_compile
+        self.names["compiled"] = functools.partial(how_to_compile, backend="eager")
         self.hooks_of_all = [dict(hooks) for hooks in global_hooks()]
         self.cells = 0
         # Of the last step:
@@ -103,12 +104,13 @@ class Call:
         ``"region"``, ``"compile"`` (anew), ``"kept"`` (compiled once, when it was first called so), or ``"torch"``
         (`torch.compile`, to tell whose mistake it is).
     shape, dtype, grad
-        Of the input ``x``; ``y`` is another one like it. `grad` is ``"input"`` (x requires grad), ``"plain"``,
-        ``"no_grad"``, ``"inference"`` or ``"autocast"``.
+        Of the input ``x``; ``y`` is another one like it. `grad` is ``"input"`` (x requires grad), ``"plain"``, or a
+        key of `MODES`, in which the call is made.
     layout
-        ``"contiguous"``, ``"transposed"``, ``"sliced"`` (every other column) or ``"expanded"`` (equal rows).
-    backend
-        The backend's name.
+        Of an input of two dimensions: ``"contiguous"``, ``"transposed"``, ``"sliced"`` (every other column) or
+        ``"expanded"`` (equal rows).
+    backend, dynamic
+        Options to compile with.
     """
 
     target: str
@@ -119,6 +121,11 @@ class Call:
     grad: str = "plain"
     backend: str = "eager"
     layout: str = "contiguous"
+    dynamic: bool | None = None
+
+    @property
+    def options(self) -> dict[str, object]:
+        return {"backend": self.backend, "dynamic": self.dynamic}
 
     @property
     def coarse(self) -> float:
@@ -127,12 +134,14 @@ class Call:
         Autocast keeps a cast of a weight for all its uses, so eager sums up the gradients of these in bfloat16. A graph
         of AOTAutograd casts the weight for each use, also under plain `torch.compile`, and sums them up in float32.
         """
-        casts = self.grad == "autocast" or self.target == "within"
+        casts = self.grad in ("autocast", "half") or self.target == "within"
         return 4 * torch.finfo(torch.bfloat16).eps if casts and self.backend != "eager" else 0.0
 
 
 def laid_out(layout: str, shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
     """Return random numbers of a shape, with strides that are of a kind."""
+    if len(shape) != 2:
+        return torch.rand(shape, generator=generator).sub(0.25)
     rows, columns = shape
     if layout == "transposed":
         return torch.rand(columns, rows, generator=generator).sub(0.25).t()
@@ -143,10 +152,21 @@ def laid_out(layout: str, shape: tuple[int, ...], generator: torch.Generator) ->
     return torch.rand(shape, generator=generator).sub(0.25)
 
 
+@contextlib.contextmanager
+def float64_by_default():
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
 MODES = {
     "no_grad": torch.no_grad,
     "inference": torch.inference_mode,
     "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+    "half": lambda: torch.autocast("cpu", torch.float16),
+    "default float64": float64_by_default,
 }
 
 
@@ -244,7 +264,7 @@ class Twins:
         for name in "xy":
             names[name] = laid_out(call.layout, call.shape, generator).to(call.dtype)
             names[name].requires_grad_(call.grad == "input" and call.dtype.is_floating_point)
-        target, options = call.target, f"backend={call.backend!r}"
+        target, options = call.target, f"**{call.options!r}"
         region = contextlib.nullcontext()
         if call.way in ("compile", "kept"):
             target = f"compiled({target}, {options})"
@@ -256,7 +276,7 @@ class Twins:
             if self.torch_alone:
                 target = f"compiled({target}, {options})"
             else:
-                region = ipy_dynwrap.region(include=[notebook.module.__name__, "makers"], backend=call.backend)
+                region = ipy_dynwrap.region(include=[notebook.module.__name__, "makers"], **call.options)
         cell = f"({target})({call.args})"
         hook_guards = torch._dynamo.config.patch(skip_nnmodule_hook_guards=not self.torch_alone)
         with hook_guards, MODES.get(call.grad, contextlib.nullcontext)():

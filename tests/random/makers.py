@@ -1,4 +1,4 @@
-"""What the randomized tests and the counts share: functions that make targets, and the two ways to call those."""
+"""What the randomized tests and the counts share: targets and what makes them, and the two ways to call those."""
 
 from __future__ import annotations
 
@@ -34,6 +34,30 @@ def traced(function):
         return function(*args, **kwargs)
 
     return shim
+
+
+class Settings:
+    def __init__(self, **given):
+        self.__dict__.update(given)
+
+
+def run_with(settings, x):
+    return x * len(settings.word) + (1 if settings.kind == "a" else 2)
+
+
+class Applied:
+    """A callable object; `unread` is what its name says."""
+
+    def __init__(self, function, word="www", unread=0):
+        self.function = function
+        self.word = word
+        self.unread = unread
+
+    def __call__(self, x):
+        return self.function(x) * len(self.word)
+
+    def act(self, x):
+        return self.function(x) + len(self.word)
 
 
 def run_module(module, x):

@@ -80,6 +80,7 @@ tensors = st.one_of(
     text("SHIFT <op> <n>", op=pick(["+=", "*="]), n=SMALL),
     text("SHIFT = <value>", value=pick(["torch.ones(4)", "torch.zeros(1)", "2.0", "3"])),
     text("other.load_state_dict(root.state_dict())"),
+    text("<module>.load_state_dict(<module>.state_dict())", module=MODULES),
     text("<one>.weight = <two>.weight", one=LAYERS, two=LAYERS),
     text("tied.decoder.weight = <value>", value=pick(["tied.encoder.weight", "nn.Parameter(torch.ones(4, 4))"])),
     text("tied.plain <op> <n>", op=pick(["+=", "*="]), n=SMALL),

@@ -7,7 +7,7 @@ import functools
 import pytest
 import torch
 import torch._dynamo
-from makers import WAYS, after, over, run_module, traced, written
+from makers import WAYS, Applied, Settings, after, over, run_module, run_with, traced, written
 from torch import nn
 
 FEW, MANY = 12, 200
@@ -42,23 +42,6 @@ class Around(nn.Module):
         return self.inner(x) - 1
 
 
-class Policy:
-    def __init__(self, function):
-        self.function = function
-
-    def __call__(self, x):
-        return self.function(x) * 3
-
-    def act(self, x):
-        return self.function(x) * 4
-
-
-class Settings:
-    def __init__(self, word, unread=0):
-        self.word = word
-        self.unread = unread
-
-
 def kind(i):
     """Return an instance of a module class of its own."""
 
@@ -90,10 +73,6 @@ def sometimes_hooked(i):
     if i % 2:
         module.inner.register_forward_hook(lambda module, args, output: output + 20)
     return module
-
-
-def run_with(settings, x):
-    return x * len(settings.word)
 
 
 OPERATORS = [torch.Tensor.__add__, torch.Tensor.__sub__, torch.Tensor.__mul__, torch.Tensor.__truediv__]
@@ -143,13 +122,15 @@ ROWS = [
     *row(lambda i: after(Scaled(i + 2)), lambda n: n, "module in the closure"),
     *row(lambda i: traced(written(i)), lambda n: n, "function under a decorator"),
     *row(lambda i: functools.partial(written(i)), lambda n: n, "function of a partial"),
-    *row(lambda i: Policy(written(i)), lambda n: n, "function of a callable object"),
-    *row(lambda i: Policy(written(i)).act, lambda n: n, "function of a method's object"),
+    *row(lambda i: Applied(written(i)), lambda n: n, "function of a callable object"),
+    *row(lambda i: Applied(written(i)).act, lambda n: n, "function of a method's object"),
     *row(hooked, lambda n: n, "int in a hook's closure"),
     *row(sometimes_hooked, lambda n: 2, "whether it has a hook"),
     *row(lambda i: (run_module, (Scaled(i + 2), X)), lambda n: n, "module that is passed"),
     *row(lambda i: (run_module, (Scaled(2, unread=i), X)), lambda n: 1, "attribute not read of a passed module"),
-    *row(lambda i: (run_with, (Settings("a" * i, unread=-i), X)), lambda n: n, "settings that are passed"),
+    *row(
+        lambda i: (run_with, (Settings(word="a" * i, kind="a", unread=-i), X)), lambda n: n, "settings that are passed"
+    ),
     *row(lambda i: ScaledAfterBreak(i + 2), lambda n: n + 1, "attribute read after a graph break"),
     *row(lambda i: ScaledAfterBreak(2, unread=i), lambda n: 2, "attribute not read and a graph break"),
 ]

@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from machine import Twins
 
 CELLS = {
+    "again": definition_steps.again,
     "attributes": state_steps.attributes,
     "backward_hooks": hook_steps.backward_hooks,
     "functions": definition_steps.functions,
