@@ -50,6 +50,8 @@ from torch._C._dynamo.eval_frame import _FrameAction as FrameAction
 from torch._C._dynamo.eval_frame import _FrameExecStrategy as FrameExecStrategy
 from torch._C._dynamo.eval_frame import reset_code as _reset_code
 from torch._dynamo import config, convert_frame, decorators, eval_frame, exc, trace_rules
+from torch._dynamo import guards as guards_module
+from torch._dynamo.backends import common as backends_common
 from torch._dynamo.bytecode_transformation import _cached_cleaned_instructions
 from torch._dynamo.eval_frame import (
     OptimizedModule,
@@ -68,6 +70,7 @@ from torch._dynamo.guards import (
     get_verbose_code_parts,
     install_guard,
 )
+from torch._dynamo.output_graph import OutputGraph
 from torch._dynamo.pgo import CodeId, FrameStateSizeEntry, auto_dynamic, auto_unset, get_code_state
 from torch._dynamo.resume_execution import TORCH_DYNAMO_RESUME_IN_PREFIX
 from torch._dynamo.source import (
@@ -88,7 +91,7 @@ from torch._dynamo.symbolic_convert import (
     compare_op_handlers,
 )
 from torch._dynamo.types import ConvertFrameReturn, GuardedCode
-from torch._dynamo.utils import counters, get_metrics_context, graph_break_reasons
+from torch._dynamo.utils import ChromiumEventLogger, counters, get_metrics_context, graph_break_reasons
 from torch._dynamo.variables import ConstantVariable, SymNodeVariable, builtin, lists, object_protocol
 from torch._dynamo.variables import builder as variable_builder
 from torch._dynamo.variables.builder import VariableBuilder
@@ -98,6 +101,8 @@ from torch._dynamo.variables.lists import CommonListMethodsVariable
 from torch._dynamo.variables.misc import PythonModuleVariable
 from torch._dynamo.variables.object_protocol import _get_cached_slots
 from torch._dynamo.variables.user_defined import UserDefinedClassVariable, UserDefinedObjectVariable
+from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
+from torch._guards import Source
 from torch._library.simple_registry import find_torch_dispatch_rule
 from torch.nn.modules import module
 from torch.nn.modules.lazy import LazyModuleMixin
@@ -1452,6 +1457,80 @@ def _are_of_their_module(scope: Mapping[str, object]) -> bool:
         return True  # torch has ways of its own for these
     # By torch's own cache: it goes on reading a module after that was imported anew. Nothing is imported for this.
     return sys.modules.get(name) is not None and vars(_import_module(name)) is scope
+
+
+# The stages of a compilation, for those who take note of them (`traces`)
+
+
+@contextlib.contextmanager
+def replaced_stages(
+    *,
+    graph: Callable[..., Any],
+    aot: Callable[..., Any],
+    tensor_guard: Callable[..., Any],
+    guards: Callable[..., Any],
+    begin: Callable[..., Any],
+    end: Callable[..., Any],
+) -> Iterator[None]:
+    """Put functions in the place of torch's on this thread. What each replaces is its first argument.
+
+    Parameters
+    ----------
+    graph
+        Gives a graph to the backend.
+    aot
+        Traces it for its forward and backward pass.
+    tensor_guard
+        Puts the guard on a tensor into words.
+    guards
+        Makes the guards of an entry.
+    begin, end
+        Are told of torch's phases.
+    """
+    with (
+        _replaced(OutputGraph, "call_user_compiler", graph),
+        _replaced(backends_common, "aot_module_simplified", aot),
+        _replaced(guards_module, "get_tensor_guard_code_part", tensor_guard),
+        _replaced(CheckFunctionManager, "compile_check_fn", guards),
+        _replaced(ChromiumEventLogger, "log_event_start", begin),
+        _replaced(ChromiumEventLogger, "log_event_end", end),
+    ):
+        yield
+
+
+def replaced_post_compile(replacement: Callable[..., Any]) -> contextlib.AbstractContextManager[None]:
+    """Put a function in the place of what inductor does with generated code; nothing where inductor is not used."""
+    output_code = sys.modules.get("torch._inductor.output_code")
+    if output_code is None:
+        return contextlib.nullcontext()
+    return _replaced(output_code.CompiledFxGraph, "post_compile", replacement)
+
+
+def disk_cache_counts() -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return hits and misses of AOTAutograd's and of inductor's cache on disk."""
+    aot, inductor = counters["aot_autograd"], counters["inductor"]
+    return (
+        (aot["autograd_cache_hit"], aot["autograd_cache_miss"]),
+        (inductor["fxgraph_cache_hit"], inductor["fxgraph_cache_miss"]),
+    )
+
+
+def unwrapped_compiler(compiler: Any) -> tuple[Callable[..., Any], Callable[[Callable[..., Any]], Any]]:
+    """Return the function in a compiler of AOT graphs, and what makes such a compiler of another function."""
+    if not isinstance(compiler, SerializableAOTDispatchCompiler):
+        return compiler, lambda function: function
+
+    def rewrapped(function: Callable[..., Any]) -> Any:
+        made = copy.copy(compiler)
+        made.compiler_fn = function
+        return made
+
+    return compiler.compiler_fn, rewrapped
+
+
+def name_of_source(value: object) -> str | None:
+    """Return the name of a guard source; None of anything else."""
+    return str(value.name) if isinstance(value, Source) else None
 
 
 # Shapes that change

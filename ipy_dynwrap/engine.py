@@ -16,7 +16,6 @@ from . import _native, blindspots, dynamo, origins, recording, skips, state
 from .cache import Entry, Totals, Wrapper
 from .differences import Differences
 from .dynamo import callback_now
-from .dynamo_trace import Trace
 from .events import CompileFinished, CompileStarted, EagerCall, GraphBreak, Notice
 from .families import ByIdentity, Family
 from .interrupts import deliver, owed
@@ -25,6 +24,7 @@ from .learning import Compilation, bind
 from .naming import function_behind
 from .options import Options
 from .reasons import Naming, graph_break, is_edit, reader
+from .traces import Trace
 from .wrappers import generate, parameters, stable_name
 
 __all__ = ["Space", "forget_all", "order_of", "space", "tally"]

@@ -190,7 +190,7 @@ def _pinned(source: ast.expr | str, aspect: str, value: Callable[[], Hashable]) 
     try:
         look_up(source)
         yield Field(source, aspect), value()
-    except ValueError:
+    except (ValueError, SyntaxError):
         return
 
 

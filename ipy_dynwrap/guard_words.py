@@ -13,7 +13,7 @@ from .naming import Naming, parse
 from .showing import type_name
 
 if TYPE_CHECKING:
-    from .dynamo_trace import GuardTrace, TensorTrace
+    from .traces import GuardTrace, TensorTrace
 
 __all__ = ["named", "required"]
 

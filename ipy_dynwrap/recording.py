@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .dynamo import Break
-    from .dynamo_trace import Trace
     from .naming import Naming
+    from .traces import Trace
 
 __all__ = ["LISTING_LIMIT", "Record", "Switch", "cut", "keep", "kept", "switch"]
 

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import ipy_dynwrap
-from ipy_dynwrap import dynamo_trace, recording
+from ipy_dynwrap import recording, traces
 
 X = torch.ones(2, 3)
 
@@ -232,7 +232,7 @@ def test_a_large_graph_is_cut(way, monkeypatch):
             x = x + 1
         return x
 
-    for module in (recording, dynamo_trace):
+    for module in (recording, traces):
         monkeypatch.setattr(module, "LISTING_LIMIT", 2_000)
 
     way(backend="eager")(function, X)

@@ -1,17 +1,14 @@
 """What torch tells while it compiles one frame: guards, graphs, generated code and phases, as plain values.
 
-With `dynamo.py` the reader of torch's private API, under the same contract tests. Torch's structured trace tells most
-of this, too, but it writes everything out as soon as anybody listens: graphs with their stacks and metadata, and much
-that nobody asked for. Here the values are taken where they pass by, and what is kept is small: no node, tensor, frame
-or guard, so nothing of the user's lives longer for it, and any thread may read it.
+Torch's structured trace tells most of this, too, but it writes everything out as soon as anybody listens: graphs with
+their stacks and metadata, and much that nobody asked for. Here the values are taken where they pass by, and what is
+kept is small: no node, tensor, frame or guard. So nothing of the user's lives longer for it, and any thread may read.
 """
 
 from __future__ import annotations
 
 import contextlib
-import copy
 import functools
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,16 +17,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
-from torch._dynamo import guards as torchs_guards
-from torch._dynamo.backends import common
-from torch._dynamo.guards import CheckFunctionManager
-from torch._dynamo.output_graph import OutputGraph
-from torch._dynamo.utils import ChromiumEventLogger, counters
-from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
-from torch._guards import Source
 
-from .dynamo import _replaced as replaced
-from .dynamo import global_state, keep_out
+from . import dynamo
 from .recording import LISTING_LIMIT, cut
 from .showing import shown
 
@@ -116,13 +105,13 @@ class Trace:
         """Take note of what this thread compiles."""
         self._is_watching = True
         try:
-            with (
-                replaced(OutputGraph, "call_user_compiler", self._on_graph),
-                replaced(common, "aot_module_simplified", self._on_aot),
-                replaced(torchs_guards, "get_tensor_guard_code_part", self._on_tensor_guard),
-                replaced(CheckFunctionManager, "compile_check_fn", self._on_guards),
-                replaced(ChromiumEventLogger, "log_event_start", self._on_begin),
-                replaced(ChromiumEventLogger, "log_event_end", self._on_end),
+            with dynamo.replaced_stages(
+                graph=self._on_graph,
+                aot=self._on_aot,
+                tensor_guard=self._on_tensor_guard,
+                guards=self._on_guards,
+                begin=self._on_begin,
+                end=self._on_end,
             ):
                 yield
         finally:
@@ -158,15 +147,12 @@ class Trace:
         for name, part in (("inference_compiler", ""), ("fw_compiler", ", forward"), ("bw_compiler", ", backward")):
             if compilers.get(name) is not None:
                 compilers[name] = self._watched(compilers[name], part)
-        output_code = sys.modules.get("torch._inductor.output_code")  # not there with a backend that needs no inductor
-        with contextlib.ExitStack() as undo:
-            if output_code is not None:
-                undo.enter_context(replaced(output_code.CompiledFxGraph, "post_compile", self._on_code))
-            before = _cache_counts()
+        before = dynamo.disk_cache_counts()
+        with dynamo.replaced_post_compile(self._on_code):
             result = original(*args, **compilers)
         aot, graph = (
             [now - then for now, then in zip(nows, thens, strict=True)]
-            for nows, thens in zip(_cache_counts(), before, strict=True)
+            for nows, thens in zip(dynamo.disk_cache_counts(), before, strict=True)
         )
         if aot[0] or (graph[0] and not graph[1]):
             self.disk_cache = "hit"
@@ -176,8 +162,7 @@ class Trace:
 
     def _watched(self, compiler: Any, part: str) -> Any:
         """Return a compiler of AOT graphs that first takes note of its graph. It may be called at any later time."""
-        serializable = isinstance(compiler, SerializableAOTDispatchCompiler)
-        run = compiler.compiler_fn if serializable else compiler
+        run, rewrapped = dynamo.unwrapped_compiler(compiler)
 
         def compile_graph(module: Any, *args: Any, **kwargs: Any) -> Any:
             with _never_failing():
@@ -194,12 +179,7 @@ class Trace:
                 self._add_code(getattr(compiled, "_torchdynamo_orig_callable", compiled), part)
             return compiled
 
-        keep_out(compile_graph)
-        if not serializable:
-            return compile_graph
-        watched = copy.copy(compiler)
-        watched.compiler_fn = compile_graph
-        return watched
+        return rewrapped(dynamo.keep_out(compile_graph))
 
     def _on_code(self, original: Callable[..., Any], compiled: Any, inputs: Any, constants: Any, options: Any) -> Any:
         with _never_failing():
@@ -235,7 +215,7 @@ class Trace:
         with _never_failing():
             self.guards = list(map(self._guard, made))
             self.size += sum(_GUARD_SIZE + sum(map(len, each.code)) for each in self.guards)
-            self.modes = {name: shown(value) for name, value in global_state().items()}
+            self.modes = {name: shown(value) for name, value in dynamo.global_state().items()}
         self._tensors = {}
         return original(manager, builder, made, *rest, **more)
 
@@ -263,17 +243,9 @@ def _never_failing() -> Iterator[None]:
         yield
 
 
-def _cache_counts() -> tuple[tuple[int, int], tuple[int, int]]:
-    aot, graph = counters["aot_autograd"], counters["inductor"]
-    return (
-        (aot["autograd_cache_hit"], aot["autograd_cache_miss"]),
-        (graph["fxgraph_cache_hit"], graph["fxgraph_cache_miss"]),
-    )
-
-
 def _plain(value: Any) -> str | None:
-    if isinstance(value, Source):
-        return str(value.name)
+    if (source := dynamo.name_of_source(value)) is not None:
+        return source
     return repr(value) if value is None or type(value) in (str, int, bool) else None
 
 
