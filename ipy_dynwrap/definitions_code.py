@@ -10,6 +10,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from .definitions_content import code_difference, inner_codes
+from .sources import namespace
 
 __all__ = ["Codes", "Takeover", "codes_in", "with_inner"]
 
@@ -125,5 +126,5 @@ def codes_in(value: Any, module: str) -> Iterator[CodeType]:
     elif isinstance(value, classmethod | staticmethod):
         yield from codes_in(value.__func__, module)
     elif issubclass(type(value), type):
-        for member in list(vars(value).values()):
+        for member in list(namespace(value).values()):  # not by way of its metaclass
             yield from codes_in(member, module)
