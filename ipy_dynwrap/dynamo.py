@@ -681,7 +681,7 @@ class _Observed:
             # Torch looks at who calls the frame, and this stands between.
             return ConvertFrameReturn(apply_to_code=False, skip_reason="not to be compiled itself")
         try:
-            with _interrupts_held():
+            with interrupts_held():
                 return self._compile(frame, entry, frame_state)
         except BaseException:
             _take_down(self)
@@ -805,7 +805,7 @@ def _invalidate(reference: weakref.ref[Any]) -> None:
 
 
 @contextlib.contextmanager
-def _interrupts_held() -> Iterator[None]:
+def interrupts_held() -> Iterator[None]:
     """Hold interrupts back; set the anomaly mode back that torch has on while it traces a backward pass."""
     enabled, check_nan = torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
     try:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from . import dynamo
+from . import dynamo, interrupts
 from .recording import LISTING_LIMIT, cut
 from .showing import shown
 
@@ -172,9 +172,11 @@ class Trace:
             # The backward pass, at its first run: what watches the compilation is gone, and it may be another thread.
             self.phases.append((_BACKWARD, True, time.time_ns()))
             try:
-                compiled = run(module, *args, **kwargs)
+                with dynamo.interrupts_held():
+                    compiled = run(module, *args, **kwargs)
             finally:
                 self.phases.append((_BACKWARD, False, time.time_ns()))
+            interrupts.deliver()
             with _never_failing():
                 self._add_code(getattr(compiled, "_torchdynamo_orig_callable", compiled), part)
             return compiled

@@ -8,7 +8,9 @@ import time
 
 import pytest
 import torch
+from functorch.compile import make_boxed_func
 from torch import nn
+from torch._dynamo.backends.common import aot_autograd
 
 import ipy_dynwrap
 from ipy_dynwrap import interrupts
@@ -76,6 +78,26 @@ def test_an_interrupt_while_a_backward_pass_is_traced_leaves_no_mode_behind(impa
     with pytest.raises(KeyboardInterrupt):
         ipy_dynwrap.compile(nn.Linear(4, 2), backend=backend)(X)
     assert not torch.is_anomaly_enabled()
+
+
+def test_an_interrupt_while_a_backward_pass_is_compiled_late():
+    """AOTAutograd compiles it at its first run, outside of any call that is routed."""
+    asked = []
+
+    def compile_graph(graph, inputs):
+        asked.append(signal.getsignal(signal.SIGINT))
+        if len(asked) == 2:
+            signal.raise_signal(signal.SIGINT)
+            asked.append("and went on")
+        return make_boxed_func(graph.forward)
+
+    backend = aot_autograd(fw_compiler=compile_graph, bw_compiler=compile_graph)
+    out = ipy_dynwrap.compile(nn.Linear(4, 2), backend=backend)(X.clone().requires_grad_()).sum()
+    if len(asked) == 2:
+        pytest.fail("torch compiles the backward pass at once")
+    with pytest.raises(KeyboardInterrupt):
+        out.backward()
+    assert asked[2] == "and went on"
 
 
 def interrupted(block, deadly=()):
