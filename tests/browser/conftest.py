@@ -1,4 +1,7 @@
-"""A real JupyterLab, without network and without anybody's configuration, driven in a headless Chromium."""
+"""A real JupyterLab and Notebook, without network and without anybody's configuration, driven in a headless Chromium.
+
+One server has both front ends: a notebook has an address in each.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +31,12 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 CHROMIUM_ARGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 STARTS_WITHIN_SECONDS = 120
 WAIT_MS = 30_000
+CONNECTED = """() => fetch("/api/kernels").then((answer) => answer.json()).then((kernels) =>
+    kernels.some((kernel) => kernel.connections > 0 && kernel.execution_state === "idle"))"""
 
 
 class Lab:
-    """A running JupyterLab server."""
+    """A running server of JupyterLab and of Notebook 7."""
 
     def __init__(self, folder: Path, port: int) -> None:
         self.folder = folder
@@ -43,6 +48,11 @@ class Lab:
         notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
         nbformat.write(notebook, self.folder / name)
         return f"http://{self.address}/lab/tree/{name}?reset"
+
+    def write_for(self, front_end: str, name: str, cells: list[str]) -> str:
+        """Write a notebook; return its address in ``"lab"`` or in ``"notebook"``."""
+        url = self.write(name, cells)
+        return url if front_end == "lab" else f"http://{self.address}/notebooks/{name}"
 
     def end_kernels(self) -> None:
         """End every kernel: a notebook of the same name would get the last one's."""
@@ -80,6 +90,8 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
                 "--ServerApp.password=",
             ),
             *("--LabApp.extension_manager=readonly", f"--ServerApp.root_dir={folder}"),
+            # Found in a configuration otherwise.
+            "--ServerApp.jpserver_extensions=notebook=True",
         ],
         env=kept | {name: str(path) for name, path in ours.items()} | {"JUPYTER_NO_CONFIG": "1"},
         stdout=(log := (home / "lab.log").open("w")),
@@ -121,7 +133,7 @@ def chromium() -> Iterator[sync_api.Browser]:
 
 
 class Notebook:
-    """A notebook open in JupyterLab."""
+    """A notebook open in a front end."""
 
     def __init__(self, page: sync_api.Page) -> None:
         self.page = page
@@ -139,16 +151,28 @@ class Notebook:
         """Open it, and wait for its kernel."""
         self.page.goto(url)
         self.page.wait_for_selector(".jp-Notebook .cm-content")
-        # The indicator in the toolbar says idle before there is a kernel.
-        self.page.wait_for_selector(".jp-StatusBar-Widget :text('| Idle')")
+        # The indicator in the toolbar says idle before there is a kernel, and Notebook has no status bar.
+        self.page.wait_for_function(CONNECTED)
+        if "/lab/" in url:
+            self.page.wait_for_selector(".jp-StatusBar-Widget :text('| Idle')")
+        # What a front end says of itself while it starts.
+        self.errors.clear()
 
     def cell(self, index: int) -> sync_api.Locator:
         return self.page.locator(".jp-Notebook .jp-CodeCell").nth(index)
 
     def start(self, index: int) -> None:
         """Run a cell without waiting for it."""
-        self.cell(index).locator(".cm-content").click()
-        self.page.keyboard.press("Control+Enter")
+        prompt = self.cell(index).locator(".jp-InputPrompt")
+        before = prompt.inner_text().strip()
+        for _ in range(10):
+            self.cell(index).locator(".cm-content").click()
+            self.page.keyboard.press("Control+Enter")
+            # A front end that has just been opened may drop it; otherwise the prompt changes at once.
+            with contextlib.suppress(AssertionError):
+                sync_api.expect(prompt).not_to_have_text(before, timeout=3000)
+                return
+        pytest.fail(f"cell {index} does not run")
 
     def run(self, index: int) -> None:
         """Run a cell to its end."""

@@ -70,7 +70,7 @@ def test_the_table_fills_while_a_cell_compiles(live):
 
     # WHEN the row is unfolded THEN it tells why, and where
     page.click(".dw-toggle")
-    page.wait_for_selector(".dw-entries tbody tr:nth-child(2)")
+    page.wait_for_selector(".dw-entry-table tbody tr:nth-child(2)")
     assert page.locator("td.dw-why").all_inner_texts() == ["x.shape[0] 4 → 5"]
     assert page.locator("td.dw-place").all_inner_texts() == ["cell 3, line 2", "cell 3, line 3"]
     assert page.inner_text("td.dw-compiles") == "2"
@@ -81,22 +81,22 @@ def test_reset_waits_for_the_cell_and_then_compiles_again(live):
     page = live.page
     live.run(2)
     page.click(".dw-toggle")
-    page.wait_for_selector(".dw-actions button")  # the kernel has answered
+    page.wait_for_selector(".dw-act-reset")  # the kernel has answered
 
     # WHEN the cell only hits THEN the counts move while it runs
     live.start(3)
     page.wait_for_function("Number(document.querySelector('td.dw-hits').textContent) > 3")
     assert "[*]" in live.cell(3).locator(".jp-InputPrompt").inner_text()
     # WHEN it is asked to reset meanwhile THEN it says so and does nothing
-    page.click(".dw-actions button")
-    page.wait_for_selector(".dw-said:text('Not now')")
+    page.click(".dw-act-reset")
+    page.wait_for_selector(".dw-panel .dw-said:text('Not now')")
     live.wait(3)
     page.wait_for_function("document.querySelector('td.dw-calls').textContent === '122'")
     assert page.inner_text("td.dw-compiles") == "2"
     assert page.inner_text(".dw-badge") == "compiled"
 
-    page.click(".dw-actions button")
-    page.wait_for_selector(".dw-said:text('Reset: its next call compiles again.')")
+    page.click(".dw-act-reset")
+    page.wait_for_selector(".dw-panel .dw-said:text('Reset: its next call compiles again.')")
     page.wait_for_selector(".dw-badge:text('eager')")
     live.run(2)
     page.wait_for_selector(".dw-badge:text('compiled')")

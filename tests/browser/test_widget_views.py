@@ -9,8 +9,8 @@ pytestmark = pytest.mark.browser
 SETUP = """
 from ipy_dynwrap.events import Log
 from ipy_dynwrap.views.feed import Feed
-from ipy_dynwrap.views.widget import Inspector
-from ipy_dynwrap.snapshot import CacheInfo, EntryInfo, WrapperInfo
+from ipy_dynwrap.views.widget import Inspector, Session
+from ipy_dynwrap.snapshot import CacheInfo, EntryDetails, EntryInfo, GuardInfo, Listing, WrapperInfo
 
 MARKUP = "<img src=x onerror='window.hacked = 1'>"
 
@@ -19,12 +19,21 @@ def wrapper(i, entries=()):
                        "compiled", i / 10, f"{MARKUP}: 4 -> 5", hits=i)
 
 def cache(number):
-    entry = EntryInfo("0/1", 3, 0.5, f"{MARKUP}.shape[0] 4 -> 5", 2, 7, 0.25, MARKUP)
+    entry = EntryInfo("0/1", 3, 0.5, f"{MARKUP}.shape[0] 4 -> 5", 2, 7, 0.25, MARKUP, number=1)
     return CacheInfo(tuple(wrapper(i, (entry,)) for i in range(number)), number, 0, 0, 0, 1.5, 3)
 
 now = cache(0)
 feed = Feed(Log())
-inspector = Inspector(lambda: now, lambda name: None, feed)
+def details(number):
+    listing = Listing(MARKUP, "python", MARKUP, 1, {1: MARKUP})
+    return EntryDetails(number, MARKUP, (GuardInfo(MARKUP, MARKUP, MARKUP, (MARKUP,), MARKUP, MARKUP),),
+                        {MARKUP: MARKUP}, (listing,), ((MARKUP, 1.0),), MARKUP)
+
+def nothing(name):
+    pass
+
+session = Session(lambda: now, tuple, tuple, details, nothing, nothing, str)
+inspector = Inspector(session, feed)
 inspector
 """
 
@@ -55,10 +64,18 @@ def test_it_fills_sorts_filters_and_unfolds_by_keyboard(shown):
     # WHEN Enter is pressed on a row THEN it unfolds, and JupyterLab does not take the key
     page.locator(".dw-toggle").nth(1).focus()
     page.keyboard.press("Enter")
-    page.wait_for_selector(".dw-entries tbody tr")
+    page.wait_for_selector(".dw-entry-table tbody tr")
     assert page.locator(".dw-toggle").nth(1).get_attribute("aria-expanded") == "true"
-    assert ".shape[0] 4 → 5" in page.inner_text(".dw-why")
-    assert page.inner_text(".dw-place") == "cell 2, line 7"
+    assert ".shape[0] 4 → 5" in page.inner_text("td.dw-why")
+    assert page.inner_text("td.dw-place") == "cell 2, line 7"
+
+    # WHEN the entry is opened THEN each of its pages is text, and Escape closes it
+    page.click(".dw-opener")
+    page.wait_for_selector(".dw-entry [role=tab]")
+    for tab in page.locator(".dw-entry [role=tab]").all():
+        tab.click()
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".dw-entry", state="detached")
 
     page.fill(".dw-filter", "net2")
     page.wait_for_function("document.querySelectorAll('.dw-row').length === 1")
@@ -67,7 +84,7 @@ def test_it_fills_sorts_filters_and_unfolds_by_keyboard(shown):
     # Markup of the user's is text everywhere.
     assert page.evaluate("window.hacked") is None
     assert page.locator(".dynwrap img").count() == 0
-    assert "<img src=x" in page.inner_text(".dw-called")
+    assert "<img src=x" in page.locator(".dw-called").first.inner_text()
     assert shown.errors == []
 
 
@@ -86,12 +103,12 @@ def test_what_is_no_part_of_a_key_unfolds_by_keyboard(shown):
 def test_a_thousand_wrappers_keep_the_page_quick(shown):
     page = shown.page
     shown.run(2)
-    page.wait_for_function("document.querySelectorAll('.dw-row').length === 200")
+    page.wait_for_function("document.querySelectorAll('.dw-row').length === 60")
     page.fill(".dw-filter", "net999<")
     page.wait_for_function("document.querySelectorAll('.dw-row').length === 1")
     page.fill(".dw-filter", "")
-    page.get_by_role("button", name="Show 200 more of 800").click()
-    page.wait_for_function("document.querySelectorAll('.dw-row').length === 400")
+    page.get_by_role("button", name="Show 60 more of 940").click()
+    page.wait_for_function("document.querySelectorAll('.dw-row').length === 120")
     assert shown.errors == []
 
 
