@@ -501,7 +501,7 @@ def entries_gone(code: CodeType, limit: int) -> int:
     """
     entries = _get_cache_entries_for_region(code, get_eval_frame_isolate_recompiles_id())
     if len(entries) - sum(map(_is_gone, entries)) >= limit:
-        _cached_cleaned_instructions.cache_clear()  # it keeps the code of functions that are gone
+        forget_instructions()
         gc.collect()
     return sum(map(_is_gone, entries))
 
@@ -829,6 +829,14 @@ def _forget_stacks() -> None:
     if not metrics.in_progress():
         metrics._edits.clear()
         code_framelocals_names_reversed_cached.cache_clear()
+
+
+def forget_instructions() -> None:
+    """Let torch forget the instructions of functions that it traced: they hold the code of those that an edit replaced.
+
+    They make its next compilations faster, so this is for when those for one cell are done.
+    """
+    _cached_cleaned_instructions.cache_clear()
 
 
 def _take_down(callback: Any) -> None:

@@ -217,6 +217,8 @@ class Region:
                     if not self._failed:
                         self._notes.notices.update(dict.fromkeys(self._idle_names()))
                     self._report = self.report
+                    if self._report.compiles:
+                        dynamo.forget_instructions()
                     if self._run is not None:
                         self._run.end(failed=self._failed, report=self._report)
 

@@ -337,6 +337,14 @@ def test_versions_of_a_class_that_is_edited_go(begun):
     assert len(ipy_dynwrap.cache_info().wrappers) == wrappers + 1
 
 
+def test_versions_of_a_function_that_is_edited_go(begun):
+    wrappers = len(ipy_dynwrap.cache_info().wrappers)
+    for number in range(100):
+        begun.compiles(f"def edited(x):\n    return x + {number}", "edited(torch.ones(2))")
+    gc.collect()
+    assert len(ipy_dynwrap.cache_info().wrappers) <= wrappers + 2
+
+
 MODULE = """
 import dataclasses
 import torch
