@@ -11,6 +11,9 @@ from dataclasses import replace
 import pytest
 import torch
 from machine import Call, Twins
+from torch._dynamo.exc import TorchRuntimeError
+
+import ipy_dynwrap
 
 
 @pytest.fixture(params=["region", "compile", "kept"])
@@ -254,3 +257,24 @@ def test_gradients_of_a_weight_that_autocast_casts_twice(check, backend):
         Call("f", grad="autocast", backend=backend),
         Call("f", grad="autocast", backend=backend, shape=(5, 4)),
     )
+
+
+@fails(reason="torch's own: the code of a compiled function is that of what torch puts in its place")
+def test_the_code_of_a_compiled_method_is_replaced(check):
+    check(
+        "Leaf.forward = compiled(Leaf.forward)",
+        "Leaf.forward.__code__ = (lambda self, x: x + 1).__code__",
+        Call("leaf"),
+    )
+
+
+@pytest.mark.xfail(raises=TorchRuntimeError, reason="torch's own: what fails with fake tensors has another type")
+def test_the_type_of_an_error_while_tracing():
+    norm = ipy_dynwrap.compile(torch.nn.BatchNorm1d(4), backend="eager")
+    with pytest.raises(ValueError, match="Expected more than 1 value per channel"):
+        norm(torch.ones(1, 4))
+
+
+def test_the_type_of_an_error_in_a_region():
+    with ipy_dynwrap.region(backend="eager"), pytest.raises(ValueError, match="Expected more than 1 value per channel"):
+        torch.nn.BatchNorm1d(4)(torch.ones(1, 4))
