@@ -74,8 +74,8 @@ def test_the_inspector_can_be_shown_to_a_colleague(lab, notebook, tmp_path):
         notebook.run(index)
     page = notebook.page
     page.wait_for_selector(".dw-row")
-    page.locator(".dw-toggle", has_text="DigitNet").first.click()
-    page.wait_for_selector(".dw-entries tbody tr")
+    page.locator(".dw-row:not(.dw-family) .dw-toggle").first.click()
+    page.wait_for_selector(".dw-entry-table tbody tr")
     # What marks the selected cell is not ours.
     page.add_style_tag(content=".jp-cell-toolbar, .jp-Collapser { visibility: hidden }")
     page.mouse.move(5, 5)
