@@ -73,6 +73,8 @@ def test_the_inspector_can_be_shown_to_a_colleague(lab, notebook, tmp_path):
     for index in range(6):
         notebook.run(index)
     page = notebook.page
+    # All of the inspector at once, without a scroll.
+    page.set_viewport_size({"width": 1400, "height": 1700})
     page.wait_for_selector(".dw-row")
     page.locator(".dw-row:not(.dw-family) .dw-toggle").first.click()
     page.wait_for_selector(".dw-entry-table tbody tr")

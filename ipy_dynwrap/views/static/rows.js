@@ -116,7 +116,7 @@ export class FamilyRow extends Row {
   update(data) {
     if (this.data === data) return;
     super.update(data);
-    const fields = data.fields.map(([field, values]) => `${field} (${values} ${values === 1 ? "value" : "values"})`);
+    const fields = data.fields.map(([field, values]) => (values > 1 ? `${field} (${values} values)` : field));
     setText(this.because, `${COUNT.format(data.wrappers)} wrappers${fields.length ? ` by ${fields.join(", ")}` : ""}`);
     setText(this.alone, [data.alone, ...data.retired.map((line) => `no key: ${line}`)].filter(Boolean).join(" · "));
     this.names = data.fields.map(([field]) => field);
