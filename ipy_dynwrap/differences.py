@@ -100,8 +100,21 @@ class Differences:
         if nearest is None:
             return None
         _, code, other = nearest
+        if dynamo.has_entry_for(other, self._parameters):
+            return self._of_key(source, other)
         raw = next((text for each, text in dynamo.misses(other, self._parameters) if each is code), None)
         return None if raw is None else self._said(code, raw, other)
+
+    def _of_key(self, source: CodeType | None, other: CodeType) -> str | None:
+        """Say in which fields two wrappers differ. What these chose is read in a frame after a graph break only."""
+        keys = {id(wrapper.code): wrapper.key for wrapper in self._family.wrappers}
+        now, before = keys.get(id(source), {}), keys.get(id(other), {})
+        changed = [name for name, value in now.items() if before.get(name) != value][:_MOST]
+        said = [
+            f"{name} {before[name]} -> {now[name]}" if name in before else f"{name} is {now[name]} here"
+            for name in changed
+        ]
+        return ", ".join(said) or None
 
     def _changed(self, compiled: Compiled) -> list[Field]:
         """Return the fields that an entry pins to other values than the call has."""

@@ -295,6 +295,15 @@ def _identity(source: str, old: str, frame: _Frame) -> str:
     return f"{name} is another {kind}" + ("" if kind in new else f", now {new}")
 
 
+def _deallocated(match: re.Match[str], frame: _Frame) -> str:
+    """Say what became of what was there: where the name stands for something, it was defined again."""
+    source = match[1]
+    value = frame.value(source)
+    if value and (isinstance(value[0], types.CodeType) or issubclass(type(value[0]), type)):
+        return _identity(source, repr(value[0]), frame)
+    return f"{frame.words(source)} is gone"
+
+
 def _class_again(cls: Any, frame: _Frame) -> str:
     return f"class {cls.__name__} was defined again{class_place(cls, frame.where)}"
 
@@ -401,10 +410,7 @@ _MESSAGES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], _Frame], str]],
         (r"Duplicate tensors? found(.*)", _aliases),
         (r"check_overlapping\(", _overlap),
         (r"(_\w+) (?:is present on|should be absent|mismatch: expected|not a subset)", _marked),
-        (
-            r"Cache line invalidated because (.+) got deallocated",
-            lambda match, frame: f"{frame.words(match[1])} is gone",
-        ),
+        (r"Cache line invalidated because (.+) got deallocated", _deallocated),
         (r"Unexpected recompilation", _always("no guard fails any more: something changed while torch compiled")),
         (r"___check_torch_function_mode_stack\(", _always("torch function modes or the default device changed")),
         (r"utils_device\.CURRENT_DEVICE == ", _always("default device changed")),

@@ -165,3 +165,17 @@ def test_a_graph_break_names_its_cause_and_the_users_line(shell, call, notice):
     shell(BREAKS)
     shell(f"%%compile\n{call}")
     assert f"! {notice}" in shell.text
+
+
+def test_a_value_that_is_read_after_a_graph_break_only_is_named_for_a_wrapper_of_its_own(way):
+    class Broken(Net):
+        def forward(self, x):
+            torch._dynamo.graph_break()
+            return x * self.k
+
+    call = way(backend="eager")
+    for k in (2, 3, 4, 5):
+        call(Broken(k), X)
+    wrappers = [each for each in ipy_dynwrap.cache_info().wrappers if each.key]
+    own = [entry.reason for each in wrappers for entry in each.entries if not entry.graph]
+    assert own == ["self.k is 4 here", "self.k 4 -> 5"]
