@@ -2,7 +2,7 @@
 
 An AST transform gives each statement of a cell its name, and puts a decorator around each class, which is called when
 the class is there and before its name is. The shell's compiler then hands on what it has compiled before it is run.
-That covers cells, ``%%time`` and the like, and the scripts of ``%run``.
+That covers cells, ``%%time`` and the like, and the scripts of ``%run -i``.
 """
 
 from __future__ import annotations
@@ -175,12 +175,13 @@ def _mark_of(statement: ast.stmt) -> Statement | None:
 
 
 def _hook_scripts(undo: ExitStack, shell: InteractiveShell, scripts: list[str]) -> None:
-    """Have the scripts of ``%run`` compiled by the shell's compiler, which knows them by name."""
+    """Have the scripts of ``%run -i`` compiled by the shell's compiler, which knows them by name."""
     original: Callable[..., None] = shell.safe_execfile
 
     def safe_execfile(fname: Any, *where: Any, shell_futures: bool = False, **options: Any) -> None:
-        if shell_futures:
-            return original(fname, *where, shell_futures=True, **options)
+        # What is compiled for frames of old code lies in the namespace that it had, so only `%run -i` has it again.
+        if shell_futures or not where or where[0] is not shell.user_ns:
+            return original(fname, *where, shell_futures=shell_futures, **options)
         scripts.append(os.path.realpath(os.path.expanduser(fname)))  # noqa: PTH111 - as a text
         try:
             return original(fname, *where, shell_futures=True, **options)

@@ -178,6 +178,8 @@ class Definitions:
 
     def remember(self, scope: str, namespace: Mapping[str, Any]) -> None:
         """Take note of what a module that was imported before has defined."""
+        for key in [key for key in self._codes if key[0] == scope]:
+            del self._codes[key]
         for name, value in list(namespace.items()):
             found = tuple(codes_in(value, str(namespace.get("__name__"))))
             if found:

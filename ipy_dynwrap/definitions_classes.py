@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
@@ -9,6 +10,10 @@ from .definitions_content import Comparison
 from .definitions_island import held_from_outside
 
 __all__ = ["classes_in", "drop_pairs", "is_key", "paired", "place_class", "why_not"]
+
+
+# What refers weakly to a class that nobody has registered: its bases, all by one reference.
+_WEAK_REFERENCES = weakref.getweakrefcount(type("_", (), {}))
 
 
 def why_not(pairs: Mapping[type, type], slack: int = 0, *known: Any) -> tuple[str, str] | None:
@@ -27,6 +32,8 @@ def why_not(pairs: Mapping[type, type], slack: int = 0, *known: Any) -> tuple[st
     for new, old in pairs.items():
         if (reason := comparison.classes(old, new)) is not None:
             return new.__qualname__, reason
+        if weakref.getweakrefcount(new) > _WEAK_REFERENCES:
+            return new.__qualname__, f"something refers to the new {new.__name__}"
     del new
     if held := held_from_outside(list(comparison.fresh.values()), (pairs, comparison.fresh, *known), slack):
         what = getattr(held[0], "__name__", type(held[0]).__name__)

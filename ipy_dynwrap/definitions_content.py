@@ -71,8 +71,8 @@ def _constant(value: Any) -> object:
         return (tuple, *map(_constant, value))
     if isinstance(value, frozenset):
         return (frozenset, frozenset(map(_constant, value)))
-    if isinstance(value, slice):
-        return (slice, _constant(value.start), _constant(value.stop), _constant(value.step))
+    if isinstance(value, slice | range):
+        return (type(value), _constant(value.start), _constant(value.stop), _constant(value.step))
     if isinstance(value, float | complex):
         return (type(value), repr(value))
     return (type(value), value)
@@ -179,8 +179,10 @@ class Comparison:
             return self.functions(old, new)
         if kind is frozenset or (kind.__module__, kind.__name__) in (("torch", "device"), ("torch", "Size")):
             return None if _constant(old) == _constant(new) else "changed"
-        if kind is slice or kind is range or kind in _ALIASES:
-            return None if old == new else "changed"
+        if kind is slice or kind is range:
+            return None if _constant(old) == _constant(new) else "changed"
+        if kind in _ALIASES:
+            return None if old == new and repr(old) == repr(new) else "changed"
         if kind in (types.GetSetDescriptorType, types.MemberDescriptorType):
             self._note(new)
             return None if old.__name__ == new.__name__ else "changed"

@@ -10,6 +10,7 @@ import functools
 import sys
 import sysconfig
 import threading
+import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
 from importlib.machinery import SourceFileLoader
@@ -24,8 +25,10 @@ __all__ = ["install"]
 
 def install(undo: ExitStack, found: Definitions) -> None:
     """Have the user's modules looked after, until `undo` is closed."""
+    known: dict[str, weakref.ref[ModuleType]] = {}
     for module in list(sys.modules.values()):
         if is_own(getattr(module, "__file__", None)):
+            known[_scope(module.__name__)] = weakref.ref(module)
             found.remember(_scope(module.__name__), vars(module))
     running = _Running()
     execute, get_code = SourceFileLoader.exec_module, SourceFileLoader.get_code
@@ -35,6 +38,11 @@ def install(undo: ExitStack, found: Definitions) -> None:
         if not is_own(self.path):
             return execute(self, module)
         scope = _scope(module.__name__)
+        if scope not in known or known[scope]() is not module:
+            # Another namespace than before, if there was one: what is compiled for frames of the old code is not in it.
+            execute(self, module)
+            known[scope] = weakref.ref(module)
+            return found.remember(scope, vars(module))
         former = found.classes_of(scope, vars(module))
         outer, running.name = running.name, module.__name__
         try:

@@ -26,6 +26,7 @@ from types import CodeType, FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from . import interrupts
+from .identities import ByIdentity
 from .sources import PARTS, is_static, mro, namespace, own_dict
 from .supported import require
 
@@ -648,14 +649,15 @@ class _Observed:
         # Dynamo follows this attribute down to the backend, and counts the steps when a stance delays compilation.
         self._torchdynamo_orig_backend = inner._torchdynamo_orig_backend
         self.__name__ = getattr(inner, "__name__", "callback")
-        self._in_vain: weakref.WeakKeyDictionary[CodeType, int] = weakref.WeakKeyDictionary()
-        self._regions: weakref.WeakKeyDictionary[CodeType, set[int]] = weakref.WeakKeyDictionary()
+        # By code object, which may be moved to another place, and then has another hash.
+        self._in_vain, self._regions = ByIdentity(), ByIdentity()
 
     def _nothing_this_time(self, code: CodeType, detail: str) -> str | None:
         """Return `detail` if a call has just had no tensor operation to compile, though the next one may have."""
         if not detail.startswith("No ops traced"):
             return None
-        tried = self._in_vain[code] = self._in_vain.get(code, 0) + 1
+        tried = (self._in_vain.get(code) or 0) + 1
+        self._in_vain.set(code, tried)
         return detail if tried < recompile_limit() else None
 
     def _note_entry(self, frame: Any, guards: Any, objects: list[weakref.ref[Any]]) -> None:
@@ -668,7 +670,7 @@ class _Observed:
         Frames after a graph break have a cache in each wrapper's region, and wrappers that differ in one field may well
         agree in what such a frame depends on.
         """
-        for region in self._regions.get(frame.f_code, set()) - {get_eval_frame_isolate_recompiles_id(), -1}:
+        for region in (self._regions.get(frame.f_code) or set()) - {get_eval_frame_isolate_recompiles_id(), -1}:
             for entry in _get_cache_entries_for_region(frame.f_code, region):
                 made = getattr(entry.guard_manager, "_ipy_dynwrap_made", None)
                 if made is not None and made.by is self and _serves(entry.guard_manager, made, frame):

@@ -17,7 +17,8 @@ from .cache import Entry, Totals, Wrapper
 from .differences import Differences
 from .dynamo import callback_now
 from .events import CompileFinished, CompileStarted, EagerCall, GraphBreak, Notice
-from .families import ByIdentity, Family
+from .families import Family
+from .identities import ByIdentity
 from .interrupts import deliver, owed
 from .keys import Kin, is_suspended, kin_of, own_code
 from .learning import Compilation, bind

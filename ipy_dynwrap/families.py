@@ -8,14 +8,13 @@ wrapper that was there keeps its entries and goes on serving the values that the
 from __future__ import annotations
 
 import threading
-import weakref
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any
 
 from .cache import Wrapper
 from .fields import ABSENT, Field
+from .identities import ByIdentity
 
-__all__ = ["ByIdentity", "Family"]
+__all__ = ["Family"]
 
 Parameters = Mapping[str, object]
 Requirements = dict[Field, Hashable]
@@ -370,51 +369,3 @@ class Family:
 
 _Table = dict[tuple[Hashable, ...], Wrapper]
 _FOUND_LIMIT = 4096
-
-
-class ByIdentity:
-    """A dictionary with weak keys that are compared by identity; what cannot be referred to weakly is not kept."""
-
-    def __init__(self) -> None:
-        self._entries: dict[int, tuple[weakref.ref[Any], Any]] = {}
-
-    def get(self, key: object) -> Any:
-        """Return the value of `key`, or None."""
-        entry = self._entries.get(id(key))
-        return entry[1] if entry is not None and entry[0]() is key else None
-
-    def set(self, key: object, value: Any) -> bool:
-        """Give `key` a value; return False, and keep nothing, if it cannot be referred to weakly."""
-        entries, number = self._entries, id(key)
-
-        def gone(reference: weakref.ref[Any]) -> None:
-            if (entry := entries.get(number)) is not None and entry[0] is reference:
-                del entries[number]
-
-        try:
-            entries[number] = weakref.ref(key, gone), value
-        except TypeError:
-            return False
-        return True
-
-    def setdefault(self, key: object, value: Any) -> Any:
-        """Return the value of `key`; the first time, give it `value`."""
-        found = self.get(key)
-        if found is None:
-            self.set(key, value)
-            return value
-        return found
-
-    def items(self) -> list[tuple[Any, Any]]:
-        """Return the living keys with their values."""
-        pairs = [(reference(), value) for reference, value in self._entries.values()]
-        return [(key, value) for key, value in pairs if key is not None]
-
-    def pop(self, key: object) -> None:
-        """Forget `key`; nothing happens if it is not there."""
-        if self.get(key) is not None:
-            del self._entries[id(key)]
-
-    def clear(self) -> None:
-        """Forget all keys."""
-        self._entries.clear()

@@ -4,7 +4,8 @@ Raised in the midst of a compilation, a KeyboardInterrupt may leave torch's mode
 of a weak reference, and may end the process: C++ that may not throw calls Python. So an interrupt is held back until
 the compilation is over, but not for longer than somebody waits who wants to stop: then it is raised at the next moment
 that is not known to be deadly, and again if it was swallowed. What is compiled by then is kept: a compilation that ends
-hands the interrupt on to the call that asked for it.
+hands the interrupt on to the call that asked for it. That is for Python's own handler, which raises; a handler of the
+user's own is left alone.
 """
 
 from __future__ import annotations
@@ -96,9 +97,9 @@ def held(deadly: Collection[CodeType]) -> Iterator[None]:
     """
     deliver()  # of another compilation for the same call
     handler = signal.getsignal(signal.SIGINT)
-    # Python handles signals in the main thread only, and a handler may be C's, or none.
+    # Python handles signals in the main thread only. Who has a handler of his own is to be told at once, and once.
     is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or not callable(handler) or isinstance(handler, _Holder):
+    if not is_main or handler is not signal.default_int_handler:
         yield
         return
     holder = _Holder(handler, deadly)

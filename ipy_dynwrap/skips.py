@@ -7,7 +7,8 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
-from .families import ByIdentity, Family
+from .families import Family
+from .identities import ByIdentity
 from .keys import Kin, kin_of
 
 __all__ = ["REASON", "add", "clear", "discard", "holds"]

@@ -453,12 +453,11 @@ def test_autoreload_compiles_what_was_edited(autoreload, begun, module, options)
         begun("%autoreload 0")
 
 
-@pytest.mark.parametrize("options", ["", "-i "])
-def test_a_script_that_is_run_again_compiles_nothing(begun, tmp_path, options):
+def test_a_script_that_is_run_again_in_the_notebooks_namespace_compiles_nothing(begun, tmp_path):
     text = f"# -*- coding: utf-8 -*-\n'''A script.'''\nimport torch\n{HELPER}{PLAIN}net = Net()\n"
     file = File(tmp_path / "script.py")
     file.write(text)
-    cell = f"%run {options}{file.path}"
+    cell = f"%run -i {file.path}"
     assert begun.compiles(cell, "y = net(x)") == {"Net.forward": 1}
     assert not begun.compiles(cell, "y = net(x)")
     file.write("# another comment\n" + text)
@@ -481,3 +480,67 @@ def test_magics_that_compile_a_cell_themselves_keep_it_too(begun):
     former = begun.names["Net"]
     begun(cell)
     assert begun.names["Net"] is former
+
+
+# Torch takes what it put into a namespace out again when the code goes; the namespace may have been cleared by then.
+cleared = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@cleared
+def test_a_script_has_a_namespace_of_its_own_in_each_run(begun, tmp_path):
+    """What torch compiles for frames after a graph break lies in the namespace that the code had first."""
+    script = tmp_path / "script.py"
+    script.write_text("def f(x):\n    x = x + 1\n    print(end='')\n    return x * 2\n")
+    for _ in range(3):
+        begun.shell.ip.run_line_magic("run", str(script))
+        begun("%%compile\nresult = f(torch.ones(2))")
+        assert begun.names["result"].tolist() == [4.0, 4.0]
+
+
+@cleared
+def test_a_module_that_is_imported_anew_has_a_namespace_of_its_own(begun, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "imported_anew.py").write_text("def f(x):\n    x = x + 1\n    print(end='')\n    return x * 2\n")
+    for _ in range(3):
+        sys.modules.pop("imported_anew", None)
+        begun("import imported_anew", "%%compile --include imported_anew\nresult = imported_anew.f(torch.ones(2))")
+        assert begun.names["result"].tolist() == [4.0, 4.0]
+    del sys.modules["imported_anew"]
+
+
+REGISTERED = """
+import collections.abc
+import weakref
+
+registry = weakref.WeakSet()
+
+def register(cls):
+    registry.add(cls)
+    return cls
+
+@register
+class Known:
+    pass
+"""
+
+
+def test_a_class_that_is_registered_weakly_is_new(begun):
+    begun(HELPER, REGISTERED, REGISTERED)
+    assert begun.names["Known"] in begun.names["registry"]
+    begun("class Collection:\n    pass", "@collections.abc.Set.register\nclass Collection:\n    pass")
+    assert issubclass(begun.names["Collection"], begun.names["collections"].abc.Set)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("range(0, 3, 2)", "range(0, 4, 2)"),
+        ("slice(0, 1)", "slice(0, True)"),
+        ("list[1]", "list[True]"),
+        ("int | str", "str | int"),
+        ("dict[str, 0.0]", "dict[str, -0.0]"),
+    ],
+)
+def test_an_edit_between_what_python_calls_equal_is_seen(begun, before, after):
+    begun(HELPER, f"class Holder:\n    held = {before}", f"class Holder:\n    held = {after}")
+    assert repr(begun.names["Holder"].held) == repr(eval(after))  # noqa: S307

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import threading
 import time
@@ -164,14 +165,37 @@ def test_an_error_of_the_block_gives_way_to_the_interrupt_and_is_its_context():
     assert isinstance(caught.value.__context__, ValueError)
 
 
-def test_the_users_own_handler_is_asked():
-    asked = []
-    signal.signal(signal.SIGINT, lambda number, frame: asked.append(number))
+def test_a_handler_of_the_users_own_is_told_at_once_and_once():
+    told = []
+    signal.signal(signal.SIGINT, lambda number, frame: told.append(number))
     try:
-        interrupted(lambda: asked.append("in time"))
-        assert asked == ["in time", signal.SIGINT]
+        interrupted(lambda: told.append("then the block"))
+        time.sleep(0.2)
+        assert told == [signal.SIGINT, "then the block"]
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def test_a_task_is_cancelled_as_in_eager(way):
+    """The handler of `asyncio.run` cancels the task at the first signal, and raises at the second."""
+    cleaned = []
+
+    def backend(graph, inputs):
+        signal.raise_signal(signal.SIGINT)
+        time.sleep(0.2)
+        return graph.forward
+
+    async def main():
+        try:
+            way(backend=backend)(nn.Linear(4, 2), X)
+            await asyncio.sleep(10)
+        except asyncio.CancelledError:
+            cleaned.append("up")
+            raise
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(main())
+    assert cleaned == ["up"]
 
 
 def test_blocks_nest():

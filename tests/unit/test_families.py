@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from ipy_dynwrap.cache import Entry, Wrapper
-from ipy_dynwrap.families import ByIdentity, Family
+from ipy_dynwrap.families import Family
 from ipy_dynwrap.fields import ABSENT, Field
+from ipy_dynwrap.identities import ByIdentity
 
 VALUE_LIMIT, WRAPPER_LIMIT = 3, 5
 
