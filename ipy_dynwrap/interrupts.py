@@ -112,7 +112,9 @@ def held(deadly: Collection[CodeType]) -> Iterator[None]:
         raise
     finally:
         waiting = holder.end()
-        signal.signal(signal.SIGINT, handler)
+        # A backend may have set another one.
+        if signal.getsignal(signal.SIGINT) is holder:
+            signal.signal(signal.SIGINT, handler)
         if waiting and not isinstance(error, KeyboardInterrupt):
             owed[:] = [handler]
         if error is not None:

@@ -198,6 +198,16 @@ def test_a_task_is_cancelled_as_in_eager(way):
     assert cleaned == ["up"]
 
 
+def test_a_handler_that_is_set_inside_stays():
+    def mine(number, frame):
+        pass
+
+    with interrupts.held(()):
+        signal.signal(signal.SIGINT, mine)
+    assert signal.getsignal(signal.SIGINT) is mine
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def test_blocks_nest():
     done = []
 
