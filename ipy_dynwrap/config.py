@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from traitlets import Bool, Bunch, List, Unicode, observe
 from traitlets.config import Configurable
 
-from . import recording
+from . import persist, recording
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -32,11 +32,18 @@ class DynWrap(Configurable):
     stance = Unicode(None, allow_none=True, help="The stance of torch.compiler.set_stance.").tag(config=True)
     intern = Bool(True, help="Whether what a cell defines again with the same content stays compiled.").tag(config=True)
     record = Bool(True, help="Whether what is compiled is recorded for the details in the inspector.").tag(config=True)
+    persist = Unicode(
+        None, allow_none=True, help="The directory in which what is compiled is kept; '' for the default one."
+    ).tag(config=True)
     quiet = Bool(False, help="Whether the line under the cell is left out.").tag(config=True)
 
     @observe("record")
     def _record(self, change: Bunch) -> None:
         recording.switch.on = bool(change["new"])
+
+    @observe("persist")
+    def _persist(self, change: Bunch) -> None:
+        persist.follow(change["new"])
 
 
 def of_shell(shell: InteractiveShell) -> DynWrap:

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from . import interrupts
 from .identities import ByIdentity
+from .persist_sizes import Answers
 from .sources import PARTS, is_static, mro, namespace, own_dict
 from .supported import require
 
@@ -113,6 +114,7 @@ from torch.utils.data import dataloader
 
 if TYPE_CHECKING:
     from .options import Options
+    from .persist_sizes import Part, Sizes
 
 __all__ = ["Compiler", "Frame", "Observer", "Outcome"]
 
@@ -1601,6 +1603,95 @@ def _dynamic(part: Any) -> Any:
     if isinstance(part, tuple):
         return tuple(map(_dynamic, part)) if auto_dynamic in part else auto_unset
     return part if part is auto_dynamic else auto_unset
+
+
+# What is on disk
+
+
+def disk_answers() -> tuple[Answers, Answers]:
+    """Return what AOTAutograd's cache and inductor's have answered in this process."""
+    aot, graphs = counters["aot_autograd"], counters["inductor"]
+    return (
+        Answers(aot["autograd_cache_hit"], aot["autograd_cache_miss"], aot["autograd_cache_bypass"]),
+        Answers(graphs["fxgraph_cache_hit"], graphs["fxgraph_cache_miss"], graphs["fxgraph_cache_bypass"]),
+    )
+
+
+def torch_version() -> str:
+    """Return torch's version: what it calls the sources of guards may differ between two."""
+    return str(torch.__version__)
+
+
+def disk_caches_off() -> list[str]:
+    """Return the settings by which the user has turned caches on disk off."""
+    from torch._functorch import config as aot
+    from torch._inductor import config as inductor
+
+    if torch.compiler.config.force_disable_caches:
+        return ["torch.compiler.config.force_disable_caches"]
+    found = {
+        "torch._functorch.config.enable_autograd_cache": aot.enable_autograd_cache,
+        "torch._inductor.config.fx_graph_cache": inductor.fx_graph_cache,
+    }
+    return [name for name, is_on in found.items() if not is_on]
+
+
+def remote_caches() -> list[str]:
+    """Return which of torch's caches also ask a Redis server."""
+    from torch._functorch import config as aot
+    from torch._inductor import config as inductor
+
+    found = {
+        "AOT": aot.enable_remote_autograd_cache,
+        "inductor": inductor.fx_graph_remote_cache,
+    }
+    return [name for name, is_on in found.items() if is_on]
+
+
+def forget_files() -> None:
+    """Let inductor write anew what it has loaded from another directory, as torch does where the directory changes."""
+    utils = sys.modules.get("torch._inductor.utils")
+    if utils is not None:
+        utils.clear_caches()
+
+
+def changing_sizes(seen: Mapping[str, Any]) -> Sizes:
+    """Return in plain values what torch has found to change.
+
+    Parameters
+    ----------
+    seen
+        What torch has seen, by source (`Shapes.seen`).
+    """
+    return {
+        source: [_plain_size(entry.scalar), _plain_size(entry.size), _plain_size(entry.stride)]
+        for source, entry in seen.items()
+        if _is_changing(entry)
+    }
+
+
+def known_sizes(sizes: Sizes) -> dict[str, Any]:
+    """Return what `changing_sizes` has returned, in another process, in torch's form (`Shapes.add`)."""
+    return {source: FrameStateSizeEntry(*map(_torchs_size, parts)) for source, parts in sizes.items()}
+
+
+def _is_changing(entry: Any) -> bool:
+    # Of a tensor the "scalar" always is dynamic, and of a number the sizes.
+    if entry.scalar is auto_dynamic and entry.size is auto_dynamic:
+        return True
+    return any(isinstance(part, tuple) and auto_dynamic in part for part in (entry.size, entry.stride))
+
+
+def _plain_size(part: Any) -> Part:
+    if isinstance(part, tuple):
+        return [each is auto_dynamic or None for each in part] if auto_dynamic in part else None
+    return part is auto_dynamic or None
+
+
+def _torchs_size(part: Part) -> Any:
+    if isinstance(part, list):
+        return tuple(auto_dynamic if each else auto_unset for each in part)
+    return auto_dynamic if part else auto_unset
 
 
 # Files

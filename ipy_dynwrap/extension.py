@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from . import blocks, cell, cell_definitions, cell_runs, completion, recording, state
+from . import blocks, cell, cell_definitions, cell_runs, completion, persist, recording, state
 from .config import DynWrap
 from .magics import DynWrapMagics
 
@@ -27,6 +27,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     if shell in _loaded:
         return
     with ExitStack() as undo:
+        undo.callback(persist.switch_off)
         undo.callback(setattr, recording.switch, "on", recording.switch.on)  # DynWrap.record sets it
         _append(undo, shell.configurables, DynWrap(parent=shell))
         _append(undo, shell.input_transformers_cleanup, cell.LineTaker())

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
-from . import dynamo
+from . import dynamo, persist
 from .cache import Wrapper
 from .families import Family, Requirements
 from .fields import ABSENT, Field, is_plain, requirements
-from .naming import parse
+from .naming import function_behind, parse
 
 __all__ = ["Compilation", "bind"]
 
@@ -89,6 +89,7 @@ class Compilation:
         self._of_family = self._shapes.of(family.first().code) if self._is_own else self._shapes
         self._code = family.first().code if self._is_own else frame.code
         self._set_aside: dict[str, Any] | None = None
+        self._profile = self._profile_kept() if persist.kept() is not None else None
 
     @property
     def _earlier(self) -> list[Compiled]:
@@ -96,11 +97,22 @@ class Compilation:
 
     def prepare(self) -> None:
         """Let torch compare the shapes of this call with those that the family has seen."""
+        if self._profile is not None:
+            self._profile.recall()
         if self._frame.code is not self._code:
             self._shapes.add(self._of_family.seen())
         if not self._family.excused.get(self._code) and self._is_for_another_target():
             self._set_aside = self._of_family.seen()
             self._shapes.forget_sizes()
+
+    def _profile_kept(self) -> persist.Profile:
+        first, code, closure = self._family.first(), self._frame.code, self._frame.closure
+        if not self._is_own:
+            return persist.Profile(self._of_family, (first.options,), code, closure)
+        function, _ = function_behind(first.kind, self._parameters[self._family.receiver])
+        names = (first.kind, first.target, first.options)
+        own = (function.__code__, function.__closure__ or ()) if function is not None else (None, ())
+        return persist.Profile(self._of_family, names, *own)
 
     def _is_for_another_target(self) -> bool:
         earlier = self._earlier
@@ -127,6 +139,8 @@ class Compilation:
     def finish(self) -> None:
         """Give what torch has seen of this call to the family."""
         seen = self._shapes.seen()
+        if self._profile is not None:
+            self._profile.note(seen)
         changed = False if self._set_aside is None else self._of_family.add(self._set_aside)
         if self._frame.code is not self._code:
             changed = self._of_family.add(seen) or changed

@@ -24,6 +24,7 @@ COMMANDS = {
     "would": "would CALL",
     "reset": "reset [NAME]",
     "skip": "skip NAME",
+    "persist": "persist [DIR|off]",
     "export": "export FILE.html|FILE.json",
 }
 """What `%dynwrap` takes, and how it is written."""
@@ -77,6 +78,7 @@ class DynWrapMagics(Magics):
           %dynwrap would CALL                  whether CALL, such as model(x), would find compiled code; it is not run
           %dynwrap reset [NAME]                forget what was compiled for NAME, or everything
           %dynwrap skip NAME                   let NAME run eager from now on
+          %dynwrap persist [DIR|off]           keep what is compiled for the next kernel, and say what was kept
           %dynwrap export FILE.html|FILE.json  write what the inspector shows to a file
         """
         import ipy_dynwrap
@@ -96,6 +98,8 @@ class DynWrapMagics(Magics):
                     ipy_dynwrap.skip(self._named(name))
                     print(f"{name} runs eager from now on; %dynwrap reset {name} undoes it")  # noqa: T201 - the answer
                     return None
+                case "persist", directory:
+                    return _persist(str(self._shell.var_expand(directory)))  # type: ignore[no-untyped-call]
                 case "export", file if file:
                     return _export(str(self._shell.var_expand(file)))  # type: ignore[no-untyped-call]
         except (LookupError, ImportError) as problem:
@@ -160,6 +164,20 @@ def _would(call: str, names: dict[str, Any], local_names: Mapping[str, Any] | No
         return ipy_dynwrap.would_hit(target, *args, **kwargs)
     except TypeError as problem:  # the call does not fit
         raise CellError(f"%dynwrap would: {problem}") from None
+
+
+def _persist(directory: str) -> None:
+    from . import persist
+
+    try:
+        if directory == "off":
+            persist.switch_off()
+        else:
+            # Without a directory it is a question, too: what is kept where it is kept now.
+            persist.switch_on(directory or (now.directory if (now := persist.kept()) is not None else None))
+    except persist.PersistError as problem:
+        raise CellError(f"%dynwrap persist: {problem}") from None
+    print(persist.report())  # noqa: T201 - the answer to a magic
 
 
 def _export(file: str) -> None:

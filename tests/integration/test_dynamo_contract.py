@@ -21,6 +21,7 @@ import torch._dynamo
 from torch import nn
 from torch._dynamo.utils import counters, graph_break_reasons
 
+from ipy_dynwrap import persist
 from ipy_dynwrap.guard_kinds import KINDS
 
 DYNAMO = Path(importlib.util.find_spec("ipy_dynwrap").origin).with_name("dynamo.py")
@@ -145,6 +146,12 @@ NAMES = {
     "torch._guards.Source": "the sources that a guard was made with",
     "torch._guards.TracingContext.try_get": "whether this thread compiles",
     "torch._inductor.cpp_builder.get_cpp_compiler": "whether there is a C++ compiler",
+    "torch._functorch.config.enable_autograd_cache": "caches that the user has turned off",
+    "torch._functorch.config.enable_remote_autograd_cache": "caches over Redis",
+    "torch._inductor.config.fx_graph_cache": "caches that the user has turned off",
+    "torch._inductor.config.fx_graph_remote_cache": "caches over Redis",
+    "torch._inductor.utils.clear_caches": "writing to another directory",
+    "torch._inductor.runtime.cache_dir_utils.default_cache_dir": "where torch writes by itself",
     "torch._inductor.list_mode_options": "the names of modes",
     "torch._inductor.output_code.CompiledFxGraph.post_compile": "generated code",
     "torch.autograd.graph._engine_run_backward": "nothing is routed during backward",
@@ -734,3 +741,28 @@ def test_each_kind_of_guard_is_in_the_table():
     told = {name for kind in KINDS for name in kind.torch}
     moved(made <= told, f"ipy_dynwrap.guard_kinds does not say what {sorted(made - told)} is in a key")
     moved(told <= made, f"GuardBuilder has no {sorted(told - made)}, which ipy_dynwrap.guard_kinds names")
+
+
+def test_torch_writes_where_its_variable_says_now(tmp_path, monkeypatch):
+    directories = found("torch._inductor.runtime.cache_dir_utils")
+    moved(directories.default_cache_dir() == str(persist._torchs_own_directory()), "torch writes elsewhere by itself")
+    monkeypatch.setenv(persist.VARIABLE, str(tmp_path))
+    moved(directories.cache_dir() == str(tmp_path), f"{persist.VARIABLE} is not read when torch wants a file")
+    output = found("torch._inductor.codecache.FxGraphCache")._get_tmp_dir()
+    moved(output == str(tmp_path / "fxgraph"), "inductor's cache lies elsewhere")
+
+
+def test_what_is_dynamic_comes_back_as_it_was():
+    from ipy_dynwrap import dynamo
+
+    entry = found("torch._dynamo.pgo.FrameStateSizeEntry")
+    fixed, other = entry.make_tensor((2, 3), (3, 1)), entry.make_tensor((4, 3), (3, 1))
+    moved(dynamo.changing_sizes({"x": fixed}) == {}, "a size that torch has seen once counts as one that changes")
+    fixed |= other
+    number = entry.make_scalar(2)
+    number |= entry.make_scalar(3)
+    kept = dynamo.changing_sizes({"x": fixed, "n": number})
+    moved(set(kept) == {"x", "n"}, "torch has another sign for what changes")
+    back = dynamo.known_sizes(kept)
+    moved(back["x"].is_size_dynamic(0) and not back["x"].is_size_dynamic(1), "sizes do not come back")
+    moved(back["n"] == number, "numbers do not come back")
