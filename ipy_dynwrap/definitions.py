@@ -15,6 +15,7 @@ As long as nothing has been compiled, all is left alone.
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import sys
 import weakref
@@ -147,7 +148,7 @@ class Definitions:
             oldest, _ = self._alive.popitem(last=False)
             self._codes.pop(oldest, None)
 
-    def cls(self, box: list[Any], name: str, names: Mapping[str, Any], scope: str) -> None:
+    def cls(self, box: list[Any], name: str, names: Mapping[str, Any], scope: str) -> bool:
         """Put the old class in the place of a new one, if it can stand for it.
 
         Parameters
@@ -160,15 +161,23 @@ class Definitions:
             The namespace in which it gets that name, as it is before.
         scope
             As in `code`.
+
+        Returns
+        -------
+        bool
+            Whether it did.
         """
+        kept = False
         old = self._former(name, names, scope)
         if old is not None and old is not box[0] and self._may_keep():
             found = why_not({box[0]: old}, references_of_decorating())
             self._note("class", name, None if found is None else found[1])
-            if found is None:
+            kept = found is None
+            if kept:
                 place_class(old, box[0])
                 box[0] = old
         self._classes[scope, name] = weakref.ref(box[0]), state.session.cells
+        return kept
 
     def _former(self, name: str, names: Mapping[str, Any], scope: str) -> type | None:
         """Return the class that an earlier cell put under a name; None if it is under it no more."""
@@ -269,7 +278,8 @@ def settled(name: str) -> Callable[[Any], Any]:
         made = list(box)
         del box
         try:
-            definitions.cls(made, name, frame.f_locals, scope)
+            if definitions.cls(made, name, frame.f_locals, scope):
+                gc.collect(1)  # the bases of the new class know it until it is collected
         except Exception:
             _logger.exception("%s is compiled anew", name)
         return made[0]

@@ -357,7 +357,7 @@ class Space:
                 drop=state.cache.drop,
                 is_idle=_is_idle,
                 cells=lambda: state.session.cells,
-                origin=origins.of(kin, target, self.options.label),
+                origin=origins.of(kin, target, self.options),
             ),
         )
         family.definition = skips.name_of(target)

@@ -7,6 +7,7 @@ from typing import Any
 
 from . import skips, state
 from .keys import Kin, kin_of
+from .options import Options
 from .reasons import class_place
 
 __all__ = ["add", "clear", "of"]
@@ -16,27 +17,27 @@ _Name = tuple[str, str, str]
 _compiled: set[_Name | None] = set()
 
 
-def of(kin: Kin, target: Any, label: str) -> str | None:
+def of(kin: Kin, target: Any, options: Options | None) -> str | None:
     """Say why a new family of `target` compiles what was compiled before; None if nothing was.
 
     Parameters
     ----------
     kin, target
         What is called.
-    label
-        The family's options, in words.
+    options
+        The family's compile options; None for any others than those that are known.
     """
     others = {
-        wrapper.options
-        for (kind, rest, *_), family in state.cache.families_of(kin.anchor).items()
-        if (kind, rest) == (kin.kind, kin.rest)
-        for wrapper in family.wrappers
-        if wrapper.compiles
+        compiled_with
+        for (kind, rest, _, compiled_with), family in state.cache.families_of(kin.anchor).items()
+        if (kind, rest) == (kin.kind, kin.rest) and any(wrapper.compiles for wrapper in family.wrappers)
     }
-    if label in others:
+    if options in others:
+        return "keywords are passed in another order"
+    if options is not None and options.label in {each.label for each in others}:
         return "backend object differs"
     if others:
-        return f"options differ: {label}"
+        return f"options differ: {options.label if options is not None else 'others'}"
     if state.cache.of(kin.anchor):
         return None  # called in another way, as it is or in a partial
     name = _name(kin, target)

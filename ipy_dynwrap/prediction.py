@@ -140,7 +140,7 @@ class _Question:
         if skips.holds(self.kin, self.target):
             return self._eager(skips.REASON)
         if (found := self._family()) is None:
-            reason = origins.of(self.kin, self.target, self._options.label if self._options is not None else "others")
+            reason = origins.of(self.kin, self.target, self._options)
             return self._miss(None, (reason,) if reason is not None else ())
         family, _ = found
         first = family.first()

@@ -544,3 +544,8 @@ def test_a_class_that_is_registered_weakly_is_new(begun):
 def test_an_edit_between_what_python_calls_equal_is_seen(begun, before, after):
     begun(HELPER, f"class Holder:\n    held = {before}", f"class Holder:\n    held = {after}")
     assert repr(begun.names["Holder"].held) == repr(eval(after))  # noqa: S307
+
+
+def test_a_class_that_was_not_needed_is_no_subclass_any_more(begun):
+    begun(HELPER, "class Base:\n    pass", "class Plug(Base):\n    pass", "class Plug(Base):\n    pass")
+    assert begun.names["Base"].__subclasses__() == [begun.names["Plug"]]

@@ -179,3 +179,14 @@ def test_a_value_that_is_read_after_a_graph_break_only_is_named_for_a_wrapper_of
     wrappers = [each for each in ipy_dynwrap.cache_info().wrappers if each.key]
     own = [entry.reason for each in wrappers for entry in each.entries if not entry.graph]
     assert own == ["self.k is 4 here", "self.k 4 -> 5"]
+
+
+def test_keywords_in_another_order_are_the_reason(way):
+    def f(x, **more):
+        return x + len(more)
+
+    call = way(backend="eager")
+    call(f, X, a=1, b=2)
+    call(f, X, b=2, a=1)
+    reasons = [entry.reason for wrapper in ipy_dynwrap.cache_info().wrappers for entry in wrapper.entries]
+    assert reasons == [None, "keywords are passed in another order"]

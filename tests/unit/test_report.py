@@ -113,7 +113,8 @@ def test_the_timeline_shows_what_took_how_long_the_newest_first(view):
 
 def test_the_bars_of_the_timeline_are_as_long_as_the_times():
     page = html.report(Picture(two_families(), runs()))
-    assert [float(width) for width in re.findall(r"background: [^;]+; width: ([\d.]+)%", page)] == [6.25, 75.0, 12.5, 12.5]
+    widths = re.findall(r"background: [^;]+; width: ([\d.]+)%", page)
+    assert list(map(float, widths)) == [6.25, 75.0, 12.5, 12.5]
 
 
 def test_a_picture_in_a_notebook_is_short_and_says_so():
