@@ -145,6 +145,14 @@ def check_edit(what, kept, home):
             assert ours == pytest.approx(theirs, rel=1e-5)
 
 
+def test_the_magic_says_what_it_does_and_unloading_ends_it(tmp_path):
+    cells = ["%dynwrap persist", f"%dynwrap persist {tmp_path / 'other'}", "%unload_ext ipy_dynwrap"]
+    found = run(*cells, "import os; assert 'TORCHINDUCTOR_CACHE_DIR' not in os.environ", home=tmp_path)
+    assert found[4].startswith("nothing is kept")
+    assert (tmp_path / "cache" / "ipy_dynwrap").is_dir()
+    assert (tmp_path / "other").is_dir()
+
+
 def test_two_kernels_at_once_share_a_directory(tmp_path):
     calls = "%%compile --backend eager\nanswers = [step(torch.ones(n, 2)) for n in (3, 5, 7)]"
     with ThreadPoolExecutor(2) as pool:

@@ -95,6 +95,18 @@ def test_a_setting_that_cannot_be_is_said_and_is_no_error(tmp_path, capsys):
     assert persist.kept() is None
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_child_ends_it_for_itself_only(tmp_path):
+    persist.switch_on(tmp_path)
+    child = os.fork()
+    if child == 0:
+        persist.switch_off()
+        os._exit(VARIABLE in os.environ)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert os.environ[VARIABLE] == str(tmp_path)
+    assert persist.kept() is not None
+
+
 def test_nothing_imports_torch():
     script = (
         "import sys; from ipy_dynwrap import persist; persist.switch_on(sys.argv[1])\nprint('torch' in sys.modules)"
