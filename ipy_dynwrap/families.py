@@ -153,9 +153,12 @@ class Family:
         wrapper = self._under_retired_fields(parameters) or self._table.get(values) or self._found.get(values)
         if wrapper is None:
             wrapper = self._find(parameters, values, [field for field in restless if field in self.fields])
-        fresh = fresh_at_limit and not self.retired and wrapper is not self._spent
-        if fresh and wrapper.state == "at limit" and self._has_room():
-            wrapper = self._table[values] = self._add(parameters)
+        if wrapper.state == "at limit" and wrapper is not self._spent:
+            if apart := self._told_apart(wrapper, parameters):
+                self._set_apart(apart, wrapper, parameters)
+                return self._resolve(target, parameters, fresh_at_limit)
+            if fresh_at_limit and not self.retired and self._has_room():
+                wrapper = self._table[values] = self._add(parameters)
         if self.is_of_target:
             self._memo.set(target, wrapper)
         if not self._users.set(target, wrapper):
@@ -173,8 +176,10 @@ class Family:
                 wrapper = next((each for each in self.wrappers if self._serves(each, parameters)), None)
             if wrapper is None and values in self._used_up:
                 wrapper = self._spent
-            fresh = fresh_at_limit and not self.retired and wrapper is not self._spent
-            return None if fresh and wrapper is not None and wrapper.state == "at limit" else wrapper
+            if wrapper is None or wrapper.state != "at limit" or wrapper is self._spent:
+                return wrapper
+            is_new = (fresh_at_limit and not self.retired) or bool(self._told_apart(wrapper, parameters))
+            return None if is_new else wrapper
 
     def _under_retired_fields(self, parameters: Parameters) -> Wrapper | None:
         """Return the wrapper that the call had while a field that is retired now was part of the key."""
@@ -203,6 +208,31 @@ class Family:
             return first
         wrapper = self._table[values] = self._add(parameters)
         return wrapper
+
+    def _told_apart(self, wrapper: Wrapper, parameters: Parameters) -> Requirements:
+        """Return what all entries of a wrapper require of this call, and it does not meet, with what they require.
+
+        At its limit a wrapper compiles no more, whatever has used the limit up. But a call that can never fit one of
+        its entries (the model is in another mode, a hook is gone) need not go by that.
+        """
+        entries = [each.required for _, each in self.compiled.items() if each.source() is wrapper.code]
+        if not entries:
+            return {}
+        return {
+            field: value
+            for field, value in entries[0].items()
+            if value is not ABSENT
+            and field not in self.fields
+            and field not in self.retired
+            and all(other.get(field, ABSENT) == value for other in entries[1:])
+            and field.read(parameters) not in (value, ABSENT)
+        }
+
+    def _set_apart(self, required: Requirements, wrapper: Wrapper, parameters: Parameters) -> None:
+        """Make fields part of the key of which one wrapper's entries require something that a call does not have."""
+        for field, value in required.items():
+            self._shown_by(field.holder(parameters), field).update((value, field.read(parameters)))
+        self._add_fields(tuple(required), wrapper, [required])
 
     def _keep_found(self, values: tuple[Hashable, ...], wrapper: Wrapper) -> None:
         if len(self._found) >= _FOUND_LIMIT:
@@ -302,23 +332,26 @@ class Family:
             # They may all have been this object's.
             known = self._shown_by(field.holder(parameters), field)
             known.update(each[field] for each in (new, *others) if field in each)
+        if deep:
+            self._deep |= set(learned)
+        self._add_fields(learned, wrapper, (new, *others))
+        self._table[self._values(parameters)] = wrapper
+        return learned
+
+    def _add_fields(self, learned: tuple[Field, ...], wrapper: Wrapper, entries: Iterable[Requirements]) -> None:
+        """Add fields to the key. Nothing that is compiled is lost: each wrapper is filed under what it serves."""
         before, served = {**self._found, **self._table}, self._memo.items()
         keys = [values for values, known in before.items() if known is wrapper]
         self.fields += learned
-        if deep:
-            self._deep |= set(learned)
         self._table, self._found, self._used_up = {}, {}, set()
         self._memo.clear()
-        # Nothing that is compiled is lost: each wrapper is filed under the values that it serves.
-        for required in (new, *others):
+        for required in entries:
             more = tuple(required.get(field, ABSENT) for field in learned)
             if ABSENT not in more:
                 self._table.update({(*values, *more): wrapper for values in keys})
         if self.is_of_target:
             for each, known in served:
                 self._table.setdefault(self._values({self.receiver: each}), known)
-        self._table[self._values(parameters)] = wrapper
-        return learned
 
     def _values(self, parameters: Parameters) -> tuple[Hashable, ...]:
         return tuple(field.read(parameters) for field in self.fields)

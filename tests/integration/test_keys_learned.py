@@ -675,3 +675,23 @@ def test_a_tensor_subclass_is_not_asked_for_the_key():
     found = {aspect: Field("x", aspect).read({"x": tensor}) for aspect in aspects}
     assert found == {"dtype": "torch.float32", "device": "cpu", "rank": 2, "size 1": 3, "stride 0": 3}
     assert asked == []
+
+
+def test_a_limit_that_is_used_up_is_not_that_of_a_target_that_differs_from_all_entries(way):
+    """A hook whose closure grows uses the limit up; without the hook nothing that is compiled can ever fit."""
+    model = Linear(1, width=4)
+    seen = []
+    hook = model.linear.register_forward_hook(lambda module, args, out: seen.append(len(seen)))
+    call = way(backend="eager")
+    for _ in range(12):
+        call(model, X.expand(2, 4))
+    assert ipy_dynwrap.cache_info().eager_calls > 0
+    hook.remove()
+    eager = ipy_dynwrap.cache_info().eager_calls
+    for _ in range(3):
+        same(call, model, X.expand(2, 4))
+    same(call, model.eval(), X.expand(2, 4))
+    same(call, model.double(), X.expand(2, 4).double())
+    info = ipy_dynwrap.cache_info()
+    assert info.eager_calls == eager
+    assert info.wrappers[-1].key
