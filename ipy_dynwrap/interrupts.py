@@ -50,6 +50,7 @@ class _Holder:
             return
         is_late = self._since is not None and time.monotonic() - self._since > PATIENCE_SECONDS
         if is_late and not self._is_deadly(frame):
+            self._since = time.monotonic()  # time to clean up, before it is taken for swallowed
             self._handler(number, frame)
 
     def _tick(self) -> None:
