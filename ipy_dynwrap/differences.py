@@ -26,6 +26,7 @@ _IN_WORDS = {"rank": "ndim", "dtype": "dtype", "device": "device", "requires_gra
 # Of fields of one object, one of these says enough.
 _FIRST = ("type", "identity", "value", "length", "keys", "rank", "size", "stride")
 _MOST = 3
+_ROOM = 90  # of the characters that `line` leaves
 _FAR = 50
 
 
@@ -159,9 +160,7 @@ class Differences:
         guards = dynamo.guards_of(source, code)
         texts = [_LOCAL.sub(r"\1", text) for text in dynamo.guard_texts(guards)] if guards is not None else []
         said = dict.fromkeys(filter(None, (self._field(field, compiled.required[field], texts) for field in fields)))
-        more = len(said) - _MOST
-        text = ", ".join(list(said)[:_MOST]) + (f" and {more} more" if more > 0 else "")
-        return line(text) if said else self._describe(raw)
+        return line(_listed(list(said))) if said else self._describe(raw)
 
     def _describe(self, raw: str) -> str:
         return blindspots.said(raw) or describe(raw, self._naming, self._read, self._where)
@@ -182,6 +181,17 @@ class Differences:
             if field.source in text and any(pinned == field for pinned, _ in requirements(text)):
                 return self._describe(text)
         return None
+
+
+def _listed(said: list[str]) -> str:
+    """Return as many of the texts as one line has room for, and how many more there are."""
+    shown = said[:1]
+    for each in said[1:_MOST]:
+        if len(", ".join((*shown, each))) > _ROOM:
+            break
+        shown.append(each)
+    more = len(said) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
 def _weight(changed: list[Field]) -> int:

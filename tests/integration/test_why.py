@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -190,3 +192,11 @@ def test_keywords_in_another_order_are_the_reason(way):
     call(f, X, b=2, a=1)
     reasons = [entry.reason for wrapper in ipy_dynwrap.cache_info().wrappers for entry in wrapper.entries]
     assert reasons == [None, "keywords are passed in another order"]
+
+
+def test_a_reason_of_many_changes_is_cut_between_them():
+    model = nn.Sequential(*(nn.Linear(3, 3) for _ in range(4)))
+    said = reasons_of([(model, X), (copy.deepcopy(model).double(), X.double())])[1]
+    assert said.startswith("self[0].weight.dtype float32 -> float64")
+    assert " more" in said
+    assert "..." not in said
