@@ -11,11 +11,11 @@ from .snapshot import WrapperInfo
 from .views import words
 from .views.advice import advice
 
-__all__ = ["Explanation", "Recompilation", "recompilations"]
+__all__ = ["Explanation", "Recompilation", "is_noise", "recompilations"]
 
 
 # What torch says of a frame that does nothing with a tensor.
-_NO_TENSOR = "no tensor-related objects"
+_NO_TENSOR = ("no tensor-related objects", "frame is a namedtuple constructor")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,8 @@ def recompilations(events: Iterable[Event], wrappers: Iterable[WrapperInfo]) -> 
         reasons = event.reasons or (() if event.wrapper in met else _of_key(wrapper))
         met.add(event.wrapper)
         if reasons:
-            todo = advice(reasons[0], wrapper.options, wrapper.kind) if wrapper is not None else advice(reasons[0])
+            options, kind = ("", "") if wrapper is None else (wrapper.options, wrapper.kind)
+            todo = advice(reasons[0], options, kind, event.frame)
             found.append(
                 Recompilation(
                     event.wrapper, event.target, event.at, event.place, reasons[0], reasons[1:], todo, event.seconds
@@ -101,6 +102,7 @@ class Explanation:
                 f"{words.label(wrapper)} ({words.printable(wrapper.options)}): {wrapper.state}, {wrapper.used} of "
                 f"{wrapper.limit} entries; {words.count(wrapper.calls, 'call')}: {words.count(wrapper.hits, 'hit')}, "
                 f"{wrapper.eager_calls:,} eager, {wrapper.failed_calls:,} failed"
+                f"{f', {wrapper.skipped_calls:,} skipped' if wrapper.skipped_calls else ''}"
             )
             yield from (f"  no key: {line}" for line in words.retired(wrapper))
             # A record may stand many times (each call at the limit); once is enough.
@@ -126,7 +128,7 @@ class Explanation:
 
 
 def _told(wrapper: WrapperInfo, events: Iterable[Event]) -> Iterator[str]:
-    met: set[str] = set()
+    met: set[tuple[str, str]] = set()
     advised: set[str] = set()
     for event in events:
         place = getattr(event, "place", None)
@@ -134,20 +136,22 @@ def _told(wrapper: WrapperInfo, events: Iterable[Event]) -> Iterator[str]:
         match event:
             case CompileFinished(outcome="compiled" | "no graph"):
                 reasons = event.reasons or (() if met else _of_key(wrapper))
-                again = "anew, since no entry was left" if event.frame in met else "for the first time"
+                # A function that a wrapper without a graph calls has the wrapper's name: two frames, not one again.
+                frame = event.frame, event.outcome
+                again = "anew, since no entry was left" if frame in met else "for the first time"
                 why = f"because {reasons[0]}" if event.reasons else reasons[0] if reasons else again
-                met.add(event.frame)
+                met.add(frame)
                 what = words.frame(event.frame, event.target)
                 done = (
                     f"compiled {what}" if event.outcome == "compiled" else f"made no graph of {what}, which calls on,"
                 )
                 yield f"  {event.compile_id} {done} in {words.duration(event.seconds)}, {why}{where}"
-                todo = advice(reasons[0], wrapper.options, wrapper.kind) if reasons else ""
+                todo = advice(reasons[0], wrapper.options, wrapper.kind, event.frame) if reasons else ""
                 if todo and todo not in advised:
                     advised.add(todo)
                     yield f"    {todo}"
-            case CompileFinished(outcome="skipped") if event.detail.startswith(_NO_TENSOR) and not _is_own(event):
-                continue  # a function of a library's that a graph broke at
+            case CompileFinished() if is_noise(event):
+                continue
             case CompileFinished():
                 what = words.frame(event.frame, event.target)
                 yield f"  {event.compile_id} {what} {event.outcome}: {event.detail}{where}"
@@ -159,5 +163,7 @@ def _told(wrapper: WrapperInfo, events: Iterable[Event]) -> Iterator[str]:
                 yield f"  ran eager{where}: {event.reason}"
 
 
-def _is_own(event: CompileFinished) -> bool:
-    return event.frame == event.target.rpartition(".")[2]
+def is_noise(event: CompileFinished) -> bool:
+    """Tell whether torch skipped a frame without a tensor that is not the target's: a library's, at a graph break."""
+    is_own = event.frame == event.target.rpartition(".")[2]
+    return event.outcome == "skipped" and event.detail.startswith(_NO_TENSOR) and not is_own

@@ -75,7 +75,8 @@ class DynWrapMagics(Magics):
 
           %dynwrap                             the inspector
           %dynwrap why [NAME]                  why NAME, or anything, was compiled again, or was not compiled
-          %dynwrap would CALL                  whether CALL, such as model(x), would find compiled code; it is not run
+          %dynwrap would CALL                  whether CALL, such as model(x), would find compiled code; its arguments
+                                               are evaluated, the call is not run
           %dynwrap reset [NAME]                forget what was compiled for NAME, or everything
           %dynwrap skip NAME                   let NAME run eager from now on
           %dynwrap persist [DIR|off]           keep what is compiled for the next kernel, and say what was kept

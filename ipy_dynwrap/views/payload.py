@@ -7,8 +7,8 @@ import json
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from ipy_dynwrap.events import CompileFinished, EagerCall
-from ipy_dynwrap.explanation import recompilations
+from ipy_dynwrap.events import CompileFinished, EagerCall, GraphBreak
+from ipy_dynwrap.explanation import is_noise, recompilations
 from ipy_dynwrap.naming import parse
 
 from . import alone, text, words
@@ -115,7 +115,10 @@ def _rows(info: CacheInfo, cell: int | None) -> Iterable[dict[str, Any]]:
         if len(rows) > 1:
             family = f"{_FAMILY}{name}"
             yield {**_family(family, wrappers, rows), "family": ""}
-            rows = [{**row, "family": family} for row in rows]
+            rows = [
+                {**row, "family": family, "member": "" if each.key else words.member(each)}
+                for row, each in zip(rows, wrappers, strict=True)
+            ]
         yield from rows
 
 
@@ -312,11 +315,15 @@ def _run_text(run: CellRun) -> str:
 
 
 def whys(events: Sequence[Event], info: CacheInfo) -> dict[str, Any]:
-    """Return why things compiled again, or ran eager, the newest first; what is alike in all but time, once."""
+    """Return why things compiled again, broke or ran eager, the newest first; what is alike in all but time, once."""
     again = recompilations(events, info.wrappers)
     told = [(each.at, _why("compiled again", each, each.reason, each.others, each.advice)) for each in again]
     for event in events:
         match event:
+            case CompileFinished() if is_noise(event):
+                continue
+            case GraphBreak():
+                told.append((event.at, _why("graph break", event, event.reason)))
             case CompileFinished(outcome="at limit" | "skipped" | "failed" | "put off"):
                 told.append((event.at, _why(event.outcome, event, event.detail)))
             case EagerCall():
@@ -330,7 +337,7 @@ def whys(events: Sequence[Event], info: CacheInfo) -> dict[str, Any]:
 
 def _why(
     outcome: str,
-    event: CompileFinished | EagerCall | Recompilation,
+    event: CompileFinished | EagerCall | GraphBreak | Recompilation,
     reason: str,
     others: Sequence[str] = (),
     advice: str = "",

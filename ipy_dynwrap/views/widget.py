@@ -237,5 +237,6 @@ class Inspector(anywidget.AnyWidget):
         static = self._static()
         static["text/html"] = f'<div class="{self.static_class}">{static["text/html"]}</div>'
         publish: Any = publish_display_data
-        publish({**data, "text/plain": words.sums(self._session.snapshot())}, metadata)
+        # Not the sums: a page without a kernel shows this text, and the sums are in what follows.
+        publish({**data, "text/plain": "The inspector is live while its kernel runs."}, metadata)
         publish(static)

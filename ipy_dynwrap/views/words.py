@@ -98,7 +98,10 @@ def label(wrapper: WrapperInfo) -> str:
 
 def member(wrapper: WrapperInfo) -> str:
     """Return what tells `wrapper` from the others of its family."""
-    return f"[{key(wrapper)}]" if wrapper.key else "the first wrapper"
+    if wrapper.key:
+        return f"[{key(wrapper)}]"
+    is_first = wrapper.name == (wrapper.family or wrapper.name)
+    return "the first wrapper" if is_first else f"{printable(wrapper.name)}, opened when one was at its limit"
 
 
 def families(wrappers: Iterable[WrapperInfo]) -> list[tuple[str, Sequence[WrapperInfo]]]:
@@ -180,7 +183,8 @@ def summary(report: Report) -> str:
         parts.append(text)
     if report.calls:
         text = f"{count(report.calls, 'call')}, {count(report.hits, 'hit')}, {report.eager_calls:,} eager"
-        parts.append(text + (f", {report.failed_calls:,} failed" if report.failed_calls else ""))
+        text += f", {report.failed_calls:,} failed" if report.failed_calls else ""
+        parts.append(text + (f", {report.skipped_calls:,} skipped" if report.skipped_calls else ""))
     if report.graph_breaks:
         parts.append(count(report.graph_breaks, "graph break"))
     return " · ".join(parts)

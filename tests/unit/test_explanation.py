@@ -66,6 +66,24 @@ def test_what_compiles_after_a_reset_is_not_the_first():
     ]
 
 
+def test_the_function_that_a_wrapper_without_a_graph_calls_compiles_for_the_first_time():
+    pair = finished(outcome="no graph"), finished(compile_id="1/0")
+    lines = told([wrapper()], *pair, *pair)
+    assert [line.count("for the first time") for line in lines[1:]] == [1, 1, 0, 0]
+
+
+def test_calls_that_were_skipped_are_counted():
+    assert told([wrapper(skipped_calls=3)])[0].endswith("0 failed, 3 skipped")
+
+
+def test_what_follows_a_graph_break_has_locals_that_nobody_can_mark():
+    changed = {"reasons": ("y.shape[0] 4 -> 5",)}
+    resumed = finished(frame="torch_dynamo_resume_in_forward_at_7", **changed)
+    found = recompilations((resumed, finished(**changed)), (wrapper(),))
+    assert ["mark_dynamic" in each.advice for each in found] == [False, True]
+    assert found[0].advice == "dynamic=True avoids this one"
+
+
 def test_frames_are_named_as_their_author_named_them():
     function = wrapper("<lambda>#1", target="<lambda>", family="<lambda>#1")
     resumed = "torch_dynamo_resume_in__lambda__at_7"
@@ -87,6 +105,7 @@ def test_what_torch_gave_up_is_not_called_compiled():
         GraphBreak("Net#1", "Net.forward", "it prints", HERE),
         finished(outcome="skipped", detail="a graph break in a loop", frame="forward", compile_id="1/0"),
         finished(outcome="skipped", detail="no tensor-related objects found in frame", frame="write"),
+        finished(outcome="skipped", detail="frame is a namedtuple constructor", frame="__new__"),
         finished(outcome="skipped", detail="no tensor-related objects found in frame", frame="forward"),
         EagerCall("Net#1", "Net.forward", "at limit", HERE),
         EagerCall("Net#1", "Net.forward", "at limit", HERE),

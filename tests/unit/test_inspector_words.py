@@ -95,6 +95,10 @@ def test_notices_have_lines_of_their_own_and_a_hint():
     assert "&lt;b&gt;f" in data["text/html"]
 
 
+def test_skipped_calls_are_counted_where_there_are_any():
+    assert words.summary(Report(calls=1, skipped_calls=1)) == "1 call, 0 hits, 0 eager, 1 skipped"
+
+
 def test_no_hint_without_a_reason_to_look():
     data = summary.bundle(Report(calls=2, hits=2))
     assert data == {"text/plain": "2 calls, 2 hits, 0 eager", "text/html": data["text/html"]}

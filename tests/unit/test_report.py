@@ -70,6 +70,14 @@ def test_the_rows_of_a_family_stand_together():
     ]
 
 
+def test_wrappers_without_a_key_are_told_apart():
+    first, other = (wrapper(number, key={}, family="net_0") for number in (0, 1))
+    assert [words.member(each) for each in (first, other)] == [
+        "the first wrapper",
+        "net_1, opened when one was at its limit",
+    ]
+
+
 def test_a_family_row_has_the_sums():
     row = seen(html.table(two_families())).partition("told apart by self.k")[2].partition("the first wrapper")[0]
     # Calls, hits, eager, compilations, those again, and their time.

@@ -8,7 +8,7 @@ import re
 import pytest
 
 import ipy_dynwrap
-from ipy_dynwrap.events import CompileFinished, CompileStarted, EagerCall, Log, Place
+from ipy_dynwrap.events import CompileFinished, CompileStarted, EagerCall, GraphBreak, Log, Place
 from ipy_dynwrap.guard_kinds import UNKEYED
 from ipy_dynwrap.snapshot import CacheInfo, CellRun, EntryDetails, EntryInfo, GuardInfo, Listing, WrapperInfo
 from ipy_dynwrap.views import alone, payload, text
@@ -135,6 +135,23 @@ def test_the_browser_is_sent_what_changed_and_no_more(inspect):
     third = ask(inspector, op="rows", since=second["revision"])
     assert (third["rows"], third["names"]) == ([], ["Net#1"])
     assert inspector.state["revision"] == third["revision"] > second["revision"]
+
+
+def test_members_without_a_key_are_told_apart():
+    rows = payload.Rows()
+    rows.update(cache(*(wrapper(number, key={}, family="Net#0") for number in (0, 1))), None)
+    _, *members = rows.since(0)["rows"]
+    assert len({row["member"] for row in members}) == 2
+
+
+def test_graph_breaks_are_told_and_library_frames_without_tensors_are_not():
+    detail = "frame is a namedtuple constructor"
+    events = (
+        GraphBreak("w", "f", "it prints", None),
+        CompileFinished("w", "f", "__new__", "1/0", (), None, 0.1, "skipped", detail),
+    )
+    (why,) = payload.whys(events, EMPTY)["whys"]
+    assert (why["outcome"], why["reason"]) == ("graph break", "it prints")
 
 
 def test_a_family_has_a_row_that_says_why_it_has_wrappers():

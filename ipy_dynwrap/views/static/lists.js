@@ -47,7 +47,7 @@ export class WhyList extends Fetched {
   }
 
   draw({ whys, more }) {
-    if (!whys.length) return [muted("Nothing has compiled again, and nothing ran eager.")];
+    if (!whys.length) return [muted("Nothing has compiled again, no graph broke, and nothing ran eager.")];
     const items = whys.map((why) => {
       const target = node("button", { type: "button", class: "dw-link", onclick: () => this.open(why.wrapper) }, why.target);
       const made = node(

@@ -161,7 +161,7 @@ export class WrapperRow extends Row {
     } else {
       const more = data.more ? ` and ${data.more} more` : "";
       const key = data.key.map(([field, value]) => `${field} = ${value}`).join(", ") + more;
-      setText(this.key, key || (family ? "the first wrapper" : ""));
+      setText(this.key, key || (family ? (data.member ?? "") : ""));
     }
     if (this.open) this.ask();
   }
