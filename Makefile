@@ -3,12 +3,14 @@
 #   PYTHON=python3.11   the interpreter that .venv is made from
 #   VENV=.venv          where the environment lies
 #   PYTEST_ARGS=...     more arguments for pytest
+#   JOBS=2              how many processes run the tests
 #   BROWSER=no          leave the browser tests out
 #   TORCH_TESTS=...     files or folders of PyTorch's test/dynamo, for test-stand-in
 
 PYTHON ?= python3
 VENV ?= .venv
 PYTEST_ARGS ?=
+JOBS ?= 2
 BROWSER ?= yes
 TORCH_TESTS ?=
 STAND_IN_ARGS ?=
@@ -53,7 +55,7 @@ demo: $(INSTALLED) ## Run notebooks/quickstart.ipynb in a real kernel; print the
 	@$(BIN)/python tools/demo.py
 
 test: $(INSTALLED) $(browser) ## Run every test, those in a browser included
-	$(BIN)/python -m pytest $(browser_ignore) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(browser_ignore) $(PYTEST_ARGS)
 
 test-native: $(INSTALLED) ## Run the tests of the frame hook alone
 	$(BIN)/python -m pytest tests/native $(PYTEST_ARGS)

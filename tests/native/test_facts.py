@@ -209,7 +209,7 @@ def test_no_functions_have_the_same_parts():
 @pytest.mark.parametrize(
     "references",
     [None, 1, [], [weakref.ref(int)], (int,), (weakref.ref(int), None), (function(),)],
-    ids=repr,
+    ids=["None", "1", "no tuple", "a list", "a class", "None beside one", "a function"],
 )
 def test_anything_but_a_tuple_of_weak_references_is_refused(name, references):
     with pytest.raises(TypeError):
