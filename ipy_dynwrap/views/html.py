@@ -99,6 +99,7 @@ def report(picture: Picture, size: int | None = None) -> str:
             "</tbody></table></div>",
             f"<p>and {words.count(more, 'more wrapper')}</p>" if more else "",
             html_lists.why(picture.recompilations, info.wrappers, many),
+            html_lists.breaks(picture.breaks, many),
             html_lists.timeline(picture.runs, many),
             _unkeyed(),
         ]

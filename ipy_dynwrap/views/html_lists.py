@@ -10,12 +10,14 @@ from .html_parts import GREY, LEFT, RIGHT, escaped, faint, fold, grid
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ipy_dynwrap.events import GraphBreak
     from ipy_dynwrap.explanation import Recompilation
     from ipy_dynwrap.snapshot import CellRun, WrapperInfo
 
-__all__ = ["timeline", "why"]
+__all__ = ["breaks", "timeline", "why"]
 
 _WHY_HEADS = (("where", LEFT), ("what", LEFT), ("why, and what one can do", LEFT), ("took", RIGHT))
+_BREAK_HEADS = (("where", LEFT), ("what", LEFT), ("why", LEFT))
 _RUN_HEADS = (
     ("cell", LEFT),
     ("took", RIGHT),
@@ -62,6 +64,17 @@ def why(found: Sequence[Recompilation], wrappers: Sequence[WrapperInfo], limit: 
     more = len(alike) - len(rows)
     left_out = f"<p>and {words.count(more, 'more reason')}</p>" if more else ""
     return fold(f"Why it compiled again ({len(found):,})", grid(_WHY_HEADS, rows) + left_out)
+
+
+def breaks(found: Sequence[GraphBreak], limit: int) -> str:
+    """Return the last `limit` graph breaks that differ, the newest first; empty if there are none."""
+    if not found:
+        return ""
+    rows = list(dict.fromkeys(words.graph_break(each) for each in reversed(found)))
+    more = len(rows) - limit
+    left_out = f"<p>and {words.count(more, 'more graph break')}</p>" if more > 0 else ""
+    content = grid(_BREAK_HEADS, (tuple(map(escaped, row)) for row in rows[:limit])) + left_out
+    return fold(f"Graph breaks ({len(rows):,})", content)
 
 
 def timeline(runs: Sequence[CellRun], limit: int) -> str:

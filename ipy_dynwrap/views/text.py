@@ -19,6 +19,7 @@ from . import words
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ipy_dynwrap.events import GraphBreak
     from ipy_dynwrap.explanation import Recompilation
     from ipy_dynwrap.snapshot import CacheInfo, CellRun, EntryInfo, WrapperInfo
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EMPTY",
     "UNKEYED_TITLE",
+    "breaks",
     "entries",
     "entry_name",
     "plain",
@@ -166,6 +168,16 @@ def why(found: Sequence[Recompilation], wrappers: Sequence[WrapperInfo]) -> Tabl
     return result
 
 
+def breaks(found: Sequence[GraphBreak]) -> Table:
+    """Return the graph breaks that differ as a table, the newest first."""
+    result = Table(box=None, header_style="dim bold", pad_edge=False)
+    for title in ("where", "what", "why"):
+        result.add_column(title, overflow="fold")
+    for row in dict.fromkeys(words.graph_break(each) for each in reversed(found)):
+        result.add_row(*map(Text, row))
+    return result
+
+
 def timeline(runs: Sequence[CellRun]) -> Table:
     """Return the runs as a table, the newest first."""
     result = Table(box=None, header_style="dim bold", pad_edge=False)
@@ -202,6 +214,8 @@ def render(picture: Picture) -> RenderableType:
         if wrapper.entries:
             parts.append(Padding(entries(wrapper), (0, 0, 0, 2)))
     lists = [("Why it compiled again", why(picture.recompilations, info.wrappers))] if picture.recompilations else []
+    if picture.breaks:
+        lists.append(("Graph breaks", breaks(picture.breaks)))
     if picture.runs:
         lists.append(("Timeline", timeline(picture.runs[-_RUNS:])))
     for heading, content in (*lists, (UNKEYED_TITLE, _unkeyed())):

@@ -46,7 +46,7 @@ from ipy_dynwrap.explanation import recompilations
 from ipy_dynwrap.guard_kinds import UNKEYED
 
 from . import html, payload, text, words
-from .picture import Picture
+from .picture import Picture, breaks
 
 if TYPE_CHECKING:
     from ipy_dynwrap.events import Event
@@ -227,8 +227,9 @@ class Inspector(anywidget.AnyWidget):
 
     def _static(self) -> dict[str, str]:
         info = self._session.snapshot()
-        found = recompilations(self._session.events(), info.wrappers)
-        picture = Picture(info, tuple(self._session.timeline()), found)
+        events = self._session.events()
+        found = recompilations(events, info.wrappers)
+        picture = Picture(info, tuple(self._session.timeline()), found, breaks=breaks(events))
         return {"text/plain": text.short(info, _TEXT_ROWS), "text/html": html.report(picture, _HTML_BYTES)}
 
     def _ipython_display_(self) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ipy_dynwrap.events import CompileStarted
+    from ipy_dynwrap.events import CompileStarted, GraphBreak
     from ipy_dynwrap.snapshot import CacheInfo, CellRun, EntryInfo, Report, WrapperInfo
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "duration",
     "families",
     "frame",
+    "graph_break",
     "hits",
     "key",
     "label",
@@ -196,6 +197,12 @@ def _because(reasons: tuple[str, ...]) -> str:
     more = len(reasons) - _REASONS_SHOWN
     shown = "; ".join(printable(reason) for reason in reasons[:_REASONS_SHOWN])
     return f": {shown}" + (f"; and {count(more, 'more reason')}" if more > 0 else "")
+
+
+def graph_break(event: GraphBreak) -> tuple[str, str, str]:
+    """Return where a graph broke, of what, and why."""
+    where = "" if event.place is None else printable(str(event.place))
+    return where, cut(printable(event.target)), cut(printable(event.reason))
 
 
 def compiling(event: CompileStarted) -> str:

@@ -7,7 +7,7 @@ import re
 import pytest
 from rich.console import Console
 
-from ipy_dynwrap.events import Place
+from ipy_dynwrap.events import GraphBreak, Place
 from ipy_dynwrap.explanation import Recompilation
 from ipy_dynwrap.snapshot import CellRun, EntryDetails, EntryInfo, GuardInfo, Listing
 from ipy_dynwrap.views import html, html_parts, text, words
@@ -99,6 +99,14 @@ def test_reasons_are_listed_with_what_helps_the_newest_first(view):
     assert "cell 3, line 2" in shown
     assert "Net.forward [self.k = 3]" in shown
     assert "gone" in shown
+
+
+@pytest.mark.parametrize("view", [lambda picture: seen(html.report(picture)), plain])
+def test_graph_breaks_are_listed_once_with_place_and_reason(view):
+    found = GraphBreak("net_1", "Net.forward", "it prints", Place(3, 2, "<cell>"))
+    shown = view(Picture(two_families(), breaks=(found, found))).partition("Graph breaks")[2]
+    assert shown.count("it prints") == 1
+    assert "cell 3, line 2" in shown
 
 
 def runs():
