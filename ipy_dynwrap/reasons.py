@@ -299,6 +299,8 @@ def _deallocated(match: re.Match[str], frame: _Frame) -> str:
     """Say what became of what was there: where the name stands for something, it was defined again."""
     source = match[1]
     value = frame.value(source)
+    if value and isinstance(value[0], types.FunctionType):
+        return _identity(f"{source}.__code__", "", frame)
     if value and (isinstance(value[0], types.CodeType) or issubclass(type(value[0]), type)):
         return _identity(source, repr(value[0]), frame)
     return f"{frame.words(source)} is gone"

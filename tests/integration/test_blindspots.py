@@ -1667,7 +1667,7 @@ def test_the_reason_is_said_for_a_sentinel(way):
     call(Holding(SENTINEL, use), X)
     call(Holding(Sentinel(), use), X)
     (wrapper,) = ipy_dynwrap.cache_info().wrappers
-    assert wrapper.last_reason == f"self.value is {__name__}.SENTINEL was True"
+    assert wrapper.last_reason == f"self.value and {__name__}.SENTINEL are no longer the same object"
 
 
 def test_the_reason_is_said_for_hooks_of_all_modules(way):

@@ -156,6 +156,7 @@ def test_nobody_looks_at_a_pipe_or_a_capture(shell, monkeypatch):
 def test_the_feed_is_on_only_while_somebody_listens(shell, wait_until):
     log = Log()
     feed, calls = Feed(log), []
+    threads = set(threading.enumerate())  # somebody else's inspector may be open
     before = {name: list(callbacks) for name, callbacks in shell.events.callbacks.items()}
 
     def listener():
@@ -171,7 +172,7 @@ def test_the_feed_is_on_only_while_somebody_listens(shell, wait_until):
     assert set(calls) == {"ipy_dynwrap feed"}
     assert log._subscribers == ()
     assert shell.events.callbacks == before
-    wait_until(lambda: "ipy_dynwrap feed" not in [thread.name for thread in threading.enumerate()])
+    wait_until(lambda: "ipy_dynwrap feed" not in {thread.name for thread in set(threading.enumerate()) - threads})
 
 
 def test_a_listener_that_fails_is_dropped_and_the_others_go_on(wait_until):
