@@ -122,7 +122,7 @@ def test_what_a_cell_defined_again_is_named_with_the_cell(shell):
     assert "again" not in shell.text
     shell(HELPER.format(2))
     shell("%%compile\nnet(x)")
-    # Where torch has dropped the entry together with the old code, its reason may name what cannot be looked up any more.
+    # Where torch has dropped the entry with the old code, its reason may name what cannot be looked up any more.
     assert re.search(r"\(1 again: Net.forward: helper (was defined again in cell 5|is gone)\)", shell.text)
     shell(CLASS.format(2))
     shell("%%compile\nnet(x)")
