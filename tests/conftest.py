@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import sys
 
 import pytest
@@ -16,6 +17,9 @@ def pytest_configure(config):
     config.addinivalue_line("filterwarnings", "ignore:The .grad attribute of a Tensor that is not a leaf")
     # Torch's structured trace goes to a logger that passes on, and pytest would keep every line of it.
     logging.getLogger("torch.__trace").propagate = False
+    # The processes that run tests side by side ignore interrupts, and what they start would, too.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Counter:
