@@ -1518,15 +1518,6 @@ def replaced_post_compile(replacement: Callable[..., Any]) -> contextlib.Abstrac
     return _replaced(output_code.CompiledFxGraph, "post_compile", replacement)
 
 
-def disk_cache_counts() -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return hits and misses of AOTAutograd's and of inductor's cache on disk."""
-    aot, inductor = counters["aot_autograd"], counters["inductor"]
-    return (
-        (aot["autograd_cache_hit"], aot["autograd_cache_miss"]),
-        (inductor["fxgraph_cache_hit"], inductor["fxgraph_cache_miss"]),
-    )
-
-
 def unwrapped_compiler(compiler: Any) -> tuple[Callable[..., Any], Callable[[Callable[..., Any]], Any]]:
     """Return the function in a compiler of AOT graphs, and what makes such a compiler of another function."""
     if not isinstance(compiler, SerializableAOTDispatchCompiler):

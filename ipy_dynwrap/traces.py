@@ -147,16 +147,13 @@ class Trace:
         for name, part in (("inference_compiler", ""), ("fw_compiler", ", forward"), ("bw_compiler", ", backward")):
             if compilers.get(name) is not None:
                 compilers[name] = self._watched(compilers[name], part)
-        before = dynamo.disk_cache_counts()
+        before = dynamo.disk_answers()
         with dynamo.replaced_post_compile(self._on_code):
             result = original(*args, **compilers)
-        aot, graph = (
-            [now - then for now, then in zip(nows, thens, strict=True)]
-            for nows, thens in zip(dynamo.disk_cache_counts(), before, strict=True)
-        )
-        if aot[0] or (graph[0] and not graph[1]):
+        aot, graph = (now.minus(then) for now, then in zip(dynamo.disk_answers(), before, strict=True))
+        if aot.hits or (graph.hits and not graph.misses):
             self.disk_cache = "hit"
-        elif graph[1] or aot[1]:
+        elif graph.misses or aot.misses:
             self.disk_cache = "miss"
         return result
 
